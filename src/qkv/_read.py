@@ -1,0 +1,76 @@
+"""Exact cells of the map on request: a rectangle of it, or single cells. Memory: the result and one tile."""
+
+from typing import Literal
+
+import numpy as np
+
+from qkv._problem import KEY_TILE, QUERY_TILE, Problem
+from qkv._tiles import Rows, read_all_stages, read_scores, row_sums, weights_of
+from qkv._typing import Array, DType
+
+Stage = Literal["weight", "raw", "capped", "biased"]
+
+
+def stage_dtype(problem: Problem, stage: Stage) -> DType:
+    """Weights are of the dtype of q; scores, like lse, of the dtype that everything is computed in."""
+    return problem.dtype if stage == "weight" else problem.work
+
+
+def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) -> Array:
+    """The cells of these heads (flat), queries and keys: -> (len(heads), len(i), len(j))."""
+    out = _empty(problem, stage, (len(heads), len(i), len(j)))
+    if not out.size:
+        return out
+    for place, here in problem.heads(heads):
+        for row_at, rows in _by_tile(i, QUERY_TILE):
+            sums = row_sums(problem, here, rows) if stage == "weight" else None
+            for key_at, keys in _by_tile(j, KEY_TILE):
+                cells = _cells(problem, stage, here, rows, keys, sums)
+                if cells is not None:
+                    picked = cells[:, (i[row_at] - rows.start)[:, None], j[key_at] - keys.start]
+                    out[place, row_at[:, None], key_at] = picked
+    return out
+
+
+def points(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) -> Array:
+    """Single cells, given by three flat arrays of one length: -> (len(i),)."""
+    out = _empty(problem, stage, (len(i),))
+    group = heads * len(problem.row_tiles) + i // QUERY_TILE
+    for which in np.unique(group):
+        at = np.flatnonzero(group == which)
+        here = heads[at[:1]]
+        rows = _hull(i[at])
+        sums = row_sums(problem, here, rows) if stage == "weight" else None
+        for key_at, keys in _by_tile(j[at], KEY_TILE):
+            cells = _cells(problem, stage, here, rows, keys, sums)
+            if cells is not None:
+                out[at[key_at]] = cells[0, i[at[key_at]] - rows.start, j[at[key_at]] - keys.start]
+    return out
+
+
+def _empty(problem: Problem, stage: Stage, shape: tuple[int, ...]) -> Array:
+    """What a cell is where nobody may see it."""
+    return np.full(shape, -np.inf if stage == "biased" else 0, stage_dtype(problem, stage))
+
+
+def _by_tile(index: Array, step: int) -> list[tuple[Array, slice]]:
+    """Which entries of `index` lie in each tile, and the span that they cover there."""
+    tile = index // step
+    at_of = ((np.flatnonzero(tile == which)) for which in np.unique(tile))
+    return [(at, _hull(index[at])) for at in at_of]
+
+
+def _hull(index: Array) -> slice:
+    return slice(int(index.min()), int(index.max()) + 1)
+
+
+def _cells(problem: Problem, stage: Stage, heads: Array, rows: slice, keys: slice, sums: Rows | None) -> Array | None:
+    """A part of one tile at a stage, or None where it is what `_empty` says."""
+    if sums is not None:
+        scores = read_scores(problem, heads, rows, keys)
+        return None if scores is None else weights_of(scores, sums)
+    if stage == "biased":
+        scores = read_scores(problem, heads, rows, keys)
+        return None if scores is None else scores.biased
+    every = read_all_stages(problem, heads, rows, keys)
+    return every.raw if stage == "raw" else every.capped

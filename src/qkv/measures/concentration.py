@@ -1,0 +1,163 @@
+"""How the weight of a query is spread over the keys."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from qkv._broadcast import count
+from qkv._tiles import Rows, Scores
+from qkv._typing import Array
+from qkv.errors import ArgumentError
+from qkv.measures._measure import Measure, RowMeasure, Span, Tally, visible_count
+
+
+@dataclass(frozen=True)
+class entropy(RowMeasure):
+    """How undecided a query is: H_i = Σ_j w_ij (lse_i − s_ij).
+
+    (…, n_q), nats, or bits with unit="bits"; with normalised=True a share of log(visible keys), which no unit
+    changes, 0 where fewer than two keys are visible. With a sink the sum is over the keys only, and the weights are
+    not renormalised. In this form nothing cancels and no log of a weight is taken. Used on heads by Vig & Belinkov
+    2019 and Clark et al. 2019; its collapse in training: Zhai et al. 2023.
+    """
+
+    unit: str = "nats"
+    normalised: bool = False
+    n_parts: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("nats", "bits"):
+            raise ArgumentError(f'unit is {self.unit!r}; expected "nats" or "bits"')
+
+    def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
+        visible = visible_count(scores) if self.normalised else np.zeros((1, 1))
+        return surprise(scores, sums, weight), visible
+
+    def finish(self, *joined: Array) -> Array:
+        nats, visible = joined
+        if self.normalised:
+            return np.where(visible < 2, nats * 0, nats / np.log(np.maximum(visible, 2)))
+        return nats / np.log(2) if self.unit == "bits" else nats
+
+
+def surprise(scores: Scores, sums: Rows, weight: Array) -> Array:
+    """Σ_j w_ij (lse_i − s_ij) over the tile, nats: (heads, rows). A key without weight adds nothing."""
+    gap = (sums.peak - scores.biased) + np.log(sums.total)
+    return np.where(weight == 0, 0, weight * gap).sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class effective_keys(RowMeasure):
+    """How many keys the weight is spread over: exp(H_i) for order 1, 1 / Σ_j w_ij² for order 2.
+
+    (…, n_q), keys; 0 for a row that sees none. The Hill numbers (Hill 1973); order 2 is the participation ratio.
+    """
+
+    order: int = 1
+    n_parts: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if self.order not in (1, 2):
+            raise ArgumentError(f"order is {self.order!r}; expected 1 or 2")
+
+    def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
+        spread = surprise(scores, sums, weight) if self.order == 1 else np.square(weight).sum(axis=-1)
+        return spread, weight.sum(axis=-1)
+
+    def finish(self, *joined: Array) -> Array:
+        spread, mass = joined
+        return np.where(mass == 0, 0, np.exp(spread) if self.order == 1 else 1 / spread)
+
+
+@dataclass(frozen=True)
+class peak(RowMeasure):
+    """The largest weight of each row: max_j w_ij. Its mean is a head's "confidence" (Voita et al. 2019).
+
+    (…, n_q), a share.
+    """
+
+    join: ClassVar[np.ufunc] = np.maximum
+
+    def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
+        return (weight.max(axis=-1),)
+
+
+class Top(NamedTuple):
+    """weight: (…, n_q, k) shares, largest first. key: (…, n_q, k) indices. rest: (…, n_q), the other keys' share.
+
+    Past the visible keys weight is 0 and key is −1. A row with NaN has weight NaN, key −1 and rest NaN.
+    """
+
+    weight: Any
+    key: Any
+    rest: Any
+
+
+@dataclass(frozen=True)
+class top(Measure):
+    """The k largest weights of each row and their keys, largest first; ties go to the lower key.
+
+    Top(weight, key, rest): weight w_ij and rest = Σ_j w_ij − Σ of the k, shares; no source needed. Always k
+    columns: past the visible keys weight is 0 and key −1. The first k of top(k + 1) are top(k).
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        if count(self.k, "k of top") in (None, 0):
+            raise ArgumentError(f"k of top is {self.k}; expected at least 1")
+
+    def start(self, span: Span) -> Tally:
+        return _Top(self.k, span)
+
+
+HIDDEN = -1.0  # below every weight, so that a visible key of weight 0 comes before a hidden one
+
+
+class _Top(Tally):
+    def __init__(self, k: int, span: Span) -> None:
+        self._k, self._span = k, span
+        self._weight = np.full((span.heads, span.n_q, k), HIDDEN, span.work)
+        self._key = np.full((span.heads, span.n_q, k), -1, np.int64)
+        self._sum = np.zeros((span.heads, span.n_q), span.work)
+
+    def rows(self, place: slice, rows: slice, sums: Rows) -> None:
+        undefined = np.isnan(sums.total[..., 0])
+        self._sum[place, rows][undefined] = np.nan
+
+    def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
+        rows = scores.tile.rows
+        total = self._sum[place, rows]
+        total += weight.sum(axis=-1)
+        seen = weight if scores.visible is None else np.where(scores.visible, weight, HIDDEN)
+        best, best_key = self._weight[place, rows], self._key[place, rows]
+        # keys come in order, so a tie with what is there already changes nothing
+        better = seen.max(axis=-1) > best[..., -1]
+        new = seen[better]
+        at = largest(new, self._k)
+        both = np.concatenate([best[better], np.take_along_axis(new, at, axis=-1)], axis=-1)
+        keys = np.concatenate([best_key[better], at + scores.tile.keys.start], axis=-1)
+        order = np.argsort(-both, axis=-1, kind="stable")[:, : self._k]
+        best[better] = np.take_along_axis(both, order, axis=-1)
+        best_key[better] = np.take_along_axis(keys, order, axis=-1)
+
+    def result(self) -> Top:
+        nothing = self._weight == HIDDEN
+        weight, key = np.where(nothing, 0, self._weight), np.where(nothing, -1, self._key)
+        undefined = np.isnan(self._sum)
+        weight[undefined], key[undefined] = np.nan, -1
+        rest = np.maximum(self._sum - weight.sum(axis=-1), 0)
+        return Top(self._span.fold(weight), self._span.fold(key), self._span.fold(rest))
+
+
+def largest(rows: Array, k: int) -> Array:
+    """Where the k largest of each row are, ascending; ties go to the lower place: (n, m) -> (n, min(k, m))."""
+    n, m = rows.shape
+    if m <= k:
+        return np.broadcast_to(np.arange(m), (n, m))
+    edge = np.partition(rows, m - k, axis=-1)[:, m - k, None]
+    above, tied = rows > edge, rows == edge
+    room = k - above.sum(axis=-1, keepdims=True)
+    taken = above | (tied & (tied.cumsum(axis=-1) <= room))
+    return np.nonzero(taken)[1].reshape(n, k)

@@ -1,0 +1,71 @@
+"""The map as a picture of bounded size, pooled from the exact weights."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qkv._broadcast import count
+from qkv._tiles import Rows, Scores
+from qkv._typing import Array
+from qkv.errors import ArgumentError
+from qkv.measures._measure import Measure, Span, Tally
+
+
+@dataclass(frozen=True)
+class image(Measure):
+    """The map shrunk to a picture: each pixel is the mean or the maximum of w_ij over its visible cells, a share.
+
+    (…, min(height, n_q), min(width, n_k)); width=None is height. NaN where no cell is visible; never enlarged.
+    Pixel p of P covers the rows (or keys) i with ⌊i·P/n⌋ = p. A single weight of 1 vanishes in the mean of a large
+    pixel and stands in the maximum. A picture of pooled cells is how large matrices are browsed elsewhere (Kerpedjiev et al. 2018).
+    """
+
+    height: int
+    width: int | None = None
+    pool: str = "mean"
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width"):
+            if count(getattr(self, name), name) == 0 or (name == "height" and self.height is None):
+                raise ArgumentError(f"{name} of image is {getattr(self, name)}; expected at least 1 pixel")
+        if self.pool not in ("mean", "max"):
+            raise ArgumentError(f'pool is {self.pool!r}; expected "mean" or "max"')
+
+    def start(self, span: Span) -> Tally:
+        width = self.height if self.width is None else self.width
+        return _Image(min(self.height, span.n_q), min(width, span.n_k), self.pool, span)
+
+
+class _Image(Tally):
+    def __init__(self, height: int, width: int, pool: str, span: Span) -> None:
+        self._height, self._width, self._pool, self._span = height, width, pool, span
+        self._value = np.zeros((span.heads, height, width), np.float64)
+        self._cells = np.zeros((span.heads, height, width), np.int64)
+
+    def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
+        rows, row_starts = _pixels(scores.tile.rows, self._height, self._span.n_q)
+        keys, key_starts = _pixels(scores.tile.keys, self._width, self._span.n_k)
+        join = np.add if self._pool == "mean" else np.maximum
+        # whole rows first: NumPy joins those at speed, and few are left for the slow way along a row
+        part = join.reduceat(join.reduceat(weight, row_starts, axis=-2), key_starts, axis=-1)
+        value = self._value[place, rows, keys]
+        join(value, part, out=value)
+        if scores.visible is None:
+            heights = np.diff([*row_starts, weight.shape[-2]])
+            self._cells[place, rows, keys] += heights[:, None] * np.diff([*key_starts, weight.shape[-1]])
+        else:
+            sees = np.broadcast_to(scores.visible, (len(scores.visible), *weight.shape[-2:])).astype(np.int32)
+            self._cells[place, rows, keys] += np.add.reduceat(
+                np.add.reduceat(sees, row_starts, axis=-2), key_starts, axis=-1
+            )
+
+    def result(self) -> Array:
+        value = self._value / np.maximum(self._cells, 1) if self._pool == "mean" else self._value
+        return self._span.fold(np.where(self._cells == 0, np.nan, value))
+
+
+def _pixels(span: slice, pixels: int, size: int) -> tuple[slice, Array]:
+    """The pixels that a span of rows or keys falls into, and where in the span each begins."""
+    pixel = np.arange(span.start, span.stop) * pixels // size
+    starts = np.flatnonzero(np.diff(pixel, prepend=-1))
+    return slice(int(pixel[0]), int(pixel[-1]) + 1), starts

