@@ -3,6 +3,8 @@
     python examples/train_induction.py                            two minutes on one core, then about 99 % right
     python examples/train_induction.py --steps 2 --out try.safetensors
 
+Tested with: --steps 2 --out try.safetensors
+
 Every sequence is a random string of symbols that starts over: its second half can be known from its first, and from
 nothing else. The only way to do it is to look back for the current symbol and read off the one after it, which
 takes two layers: one to tell each position what stands before it, one to search. The period is random, so that no

@@ -53,10 +53,19 @@ def count(value: Any, name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} is {value!r}; expected an integer >= 0, or None for no limit")
+        raise DTypeError(f"{name} is {said(value)}; expected an integer >= 0, or None for no limit")
     if value < 0:
         raise ArgumentError(f"{name} is {value}; expected an integer >= 0, or None for no limit")
     return int(value)
+
+
+def said(value: Any) -> str:
+    """How an error says what came: short, and in one line."""
+    shape = getattr(value, "shape", None)
+    if shape:
+        return f"{type(value).__name__} of shape {tuple(shape)}"
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def brief(array: Array) -> str:

@@ -201,21 +201,10 @@ class Transposed:
 
 
 def attend(
-    q: Any,
-    k: Any,
-    *,
-    causal: Any = None,
-    window: Any = None,
-    lengths: Any = None,
-    mask: Any = None,
-    bias: Any = None,
-    score: Any = None,
-    scale: float | None = None,
-    temperature: float | None = None,
-    softcap: float | None = None,
-    sinks: Any = None,
-    empty: str = "zero",
-) -> AttentionMap:
+    q: Any, k: Any, *, causal: Any = None, window: Any = None, lengths: Any = None, mask: Any = None, bias: Any = None,
+    score: Any = None, scale: float | None = None, temperature: float | None = None, softcap: float | None = None,
+    sinks: Any = None, empty: str = "zero",
+) -> AttentionMap:  # fmt: skip
     """The attention map of q over k, as an object: nothing is computed yet.
 
     q: (…, n_heads, n_q, d_k), k: (…, n_kv_heads, n_k, d_k), or both 2-D for one head. One float dtype (float16,
@@ -240,23 +229,11 @@ def attend(
     >>> A[0].round(6)
     array([0.669762, 0.330238])
     """
-    return AttentionMap(
-        Problem.of(
-            q,
-            k,
-            causal=causal,
-            window=window,
-            lengths=lengths,
-            mask=mask,
-            bias=bias,
-            score=score,
-            scale=scale,
-            temperature=temperature,
-            softcap=softcap,
-            sinks=sinks,
-            empty=empty,
-        )
-    )
+    problem = Problem.of(
+        q, k, causal=causal, window=window, lengths=lengths, mask=mask, bias=bias, score=score, scale=scale,
+        temperature=temperature, softcap=softcap, sinks=sinks, empty=empty,
+    )  # fmt: skip
+    return AttentionMap(problem)
 
 
 def attention(q: Any, k: Any, v: Any, **how: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from qkv import _arrays, biases, masks, scores
 from qkv._alignment import Offset, agree
-from qkv._broadcast import broadcasts
+from qkv._broadcast import broadcasts, said
 from qkv._tile import Tile
 from qkv._typing import Array, DType, Shape
 from qkv.errors import ArgumentError, DTypeError, EmptyRowError, ShapeError
@@ -51,7 +51,7 @@ class Problem:
     @property
     def dtype(self) -> DType:
         """The dtype of the weights and of A @ v."""
-        return self.q.dtype
+        return self.q.dtype.newbyteorder("=")
 
     @property
     def work(self) -> DType:
@@ -92,21 +92,10 @@ class Problem:
 
     @staticmethod
     def of(
-        q: Any,
-        k: Any,
-        *,
-        causal: Any = None,
-        window: Any = None,
-        lengths: Any = None,
-        mask: Any = None,
-        bias: Any = None,
-        score: scores.Score | None = None,
-        scale: float | None = None,
-        temperature: float | None = None,
-        softcap: float | None = None,
-        sinks: Any = None,
-        empty: str = "zero",
-    ) -> "Problem":
+        q: Any, k: Any, *, causal: Any = None, window: Any = None, lengths: Any = None, mask: Any = None,
+        bias: Any = None, score: Any = None, scale: float | None = None, temperature: float | None = None,
+        softcap: float | None = None, sinks: Any = None, empty: str = "zero",
+    ) -> "Problem":  # fmt: skip
         """Check every argument of `attend` and gather them; the errors are those of `qkv.errors`."""
         q_array, k_array, kind = _inputs(q, k)
         shape = _map_shape(q_array.shape, k_array.shape)
@@ -186,7 +175,7 @@ def _number(value: Any, name: str, above: float | None = None) -> float:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise DTypeError(f"{name} is {value!r}; expected one real number, or None")
+        raise DTypeError(f"{name} is {said(value)}; expected one real number, or None")
     number = float(value)
     if not math.isfinite(number) or (above is not None and number <= above):
         wanted = "a finite number" if above is None else f"a finite number > {above:g}"
@@ -204,10 +193,10 @@ def _mask(causal: Any, window: Any, lengths: Any, mask: Any) -> masks.Mask | Non
     elif causal is True:
         rules.append(masks.causal())
     elif causal is not None and causal is not False:
-        raise DTypeError(f"causal is {causal!r}; expected True, False, None or masks.causal(offset=…)")
+        raise DTypeError(f"causal is {said(causal)}; expected True, False, None or masks.causal(offset=…)")
     if window is not None:
         if not isinstance(window, tuple | list) or len(window) != 2:
-            raise ArgumentError(f"window is {window!r}; expected (left, right), counts of keys, None for an open side")
+            raise ArgumentError(f"window is {said(window)}; expected (left, right), counts of keys, None = open")
         rules.append(masks.window(window[0], window[1], offset=offset))
     if lengths is not None:
         rules.append(lengths if isinstance(lengths, masks.lengths) else masks.lengths(lengths))

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from definition import DTYPES, NARROW_AND_WIDE, as64, bits, check, map_shape, qkv_arrays, visible_cells, with_dtypes
 
 import qkv
+from cases.definition import (
+    DTYPES,
+    NARROW_AND_WIDE,
+    as64,
+    bits,
+    check,
+    map_shape,
+    qkv_arrays,
+    visible_cells,
+    with_dtypes,
+)
 
 
 # B037: Dao-AILab/flash-attention#402

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from definition import (
+
+import qkv
+from cases.definition import (
     DTYPES,
     NARROW_AND_WIDE,
     Answer,
@@ -15,9 +17,7 @@ from definition import (
     normal,
     qkv_arrays,
     with_dtypes,
-)  # fmt: skip
-
-import qkv
+)
 
 
 # B104: onnx/onnx#7274

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from definition import DTYPES, HIDERS, Answer, as64, assert_same, bits, check, map_shape, qkv_arrays
 
 import qkv
+from cases.definition import DTYPES, HIDERS, Answer, as64, assert_same, bits, check, map_shape, qkv_arrays
 
 SIZES = [(3, 8), (9, 4), (129, 1025), (127, 1023), (5, 2050)]
 POISONS = {"NaN": np.nan, "inf": np.inf, "-inf": -np.inf, "huge": 1e4, "-huge": -1e4}
@@ -55,6 +55,32 @@ def test_nan_reaches_only_the_rows_that_may_see_it(n_q, n_k, source):
         out = qkv.attention(q, keys_of, values_of, **arguments)
         assert np.isnan(out[touched]).all()
         assert np.isfinite(out[~touched]).all()
+
+
+# B072: nor does a NaN that is seen spill into the hidden cells beside it
+@pytest.mark.parametrize("source", HIDERS)
+@pytest.mark.parametrize(("n_q", "n_k"), SIZES)
+def test_hidden_cells_of_a_row_that_sees_nan_weigh_exactly_zero(n_q, n_k, source):
+    q, k, _ = qkv_arrays(74, n_q, n_k, batch=2, d_k=4)
+    arguments, visible = HIDERS[source](map_shape(q, k))
+    q[:, :, n_q // 2] = np.nan
+    k[:, :, n_k - 1] = np.nan
+    a = qkv.attend(q, k, **arguments)
+    weights = np.asarray(a)
+    assert np.isnan(weights).any() or not visible[..., n_q // 2, :].any()
+    assert (weights[~visible] == 0).all()
+    assert (a.received()[~visible.any(-2)] == 0).all()
+
+
+# B072: a row that sees keys, but none with a score above −inf, is no empty row
+def test_a_row_whose_visible_scores_are_all_minus_infinity_is_nan_not_zero():
+    k, v = -np.ones((4, 2), np.float32), np.ones((4, 3), np.float32)
+    q = np.array([[np.inf, np.inf], [1, 1]], np.float32)
+    a = qkv.attend(q, k)
+    assert np.isnan((a @ v)[0]).all()
+    assert np.isnan(np.asarray(a)[0]).all()
+    np.testing.assert_array_equal((a @ v)[1], 1)
+    assert (qkv.attend(q, k, mask=np.zeros(4, bool)) @ v == 0).all()
 
 
 # B072, the other side: a query is read into its own row only

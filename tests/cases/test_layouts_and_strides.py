@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from definition import (
+
+import qkv
+from cases.definition import (
     BFLOAT16,
     DTYPES,
     Answer,
@@ -19,9 +21,7 @@ from definition import (
     qkv_arrays,
     visible_cells,
     with_dtypes,
-)  # fmt: skip
-
-import qkv
+)
 
 
 def _copies(*arrays):

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from definition import (
+
+import qkv
+from cases.definition import (
     BFLOAT16,
     DTYPES,
     HALVES,
@@ -18,9 +20,7 @@ from definition import (
     qkv_arrays,
     visible_cells,
     with_dtypes,
-)  # fmt: skip
-
-import qkv
+)
 
 
 # B053: rasbt/LLMs-from-scratch#1061
@@ -128,8 +128,7 @@ def test_a_bias_of_zeros_and_ones_shifts_and_does_not_hide(dtype):
     q, k = np.zeros((1, 1, 1, 2), dtype), np.zeros((1, 1, 2, 2), dtype)
     v = np.array([[0.0], [1.0]]).astype(dtype)[None, None]
     got = check(q, k, v, bias=np.array([[1.0, 0.0]], np.float32))
-    want = np.array(1 / (1 + math.e)).astype(dtype)
-    assert_close_to_definition(got.out.ravel(), [1 / (1 + math.e)], [as64(want)], dtype)
+    assert_close_to_definition(got.out.ravel(), [1 / (1 + math.e)], [], dtype)
 
 
 # B061, the library's answer to the confusion: each argument refuses what belongs in the other
@@ -184,7 +183,7 @@ def test_a_hidden_score_does_not_count_as_zero(dtype):
     got = check(q, k, v, mask=np.array([1, 1, 0, 0], bool), scale=1.0)
     e = np.exp(as64(k).ravel()[:2])
     want = np.array([*(e / e.sum()), 0, 0])
-    assert_close_to_definition(got.out.ravel(), want, as64(want.astype(dtype)), dtype)
+    assert_close_to_definition(got.out.ravel(), want, [], dtype)
     assert bits(got.out.ravel()) == bits(got.weights.ravel())
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from definition import DTYPES, qkv_arrays
 
 import qkv
+from cases.definition import DTYPES, qkv_arrays
 
 
 def _refusal(error, builtin, *arguments, **keywords):

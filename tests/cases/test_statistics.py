@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from definition import BFLOAT16, DTYPES, as64, assert_close_to_definition, check, qkv_arrays
 
 import qkv
+from cases.definition import BFLOAT16, DTYPES, as64, assert_close_to_definition, check, qkv_arrays
 from qkv import measures
 
 
@@ -136,7 +136,7 @@ def test_top_of_any_number_is_a_prefix_of_a_longer_one(n_k):
 @pytest.mark.parametrize("n_k", [1, 8, 1024, 1025, 2050])
 def test_lse_is_a_natural_logarithm(n_k, dtype):
     got = check(np.zeros((1, 1, 1, 1), dtype), np.zeros((1, 1, n_k, 1), dtype), np.ones((1, 1, n_k, 1), dtype))
-    assert_close_to_definition(got.lse.ravel(), [math.log(n_k)], [got.lse.dtype.type(math.log(n_k))], got.lse.dtype)
+    assert_close_to_definition(got.lse.ravel(), [math.log(n_k)], [], got.lse.dtype)
     np.testing.assert_allclose(as64(got.out), 1, rtol=1e-6)
 
 

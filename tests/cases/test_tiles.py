@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from definition import (
+
+import qkv
+from cases.definition import (
     HALVES,
     Answer,
     as64,
@@ -12,14 +14,12 @@ from definition import (
     assert_same,
     bits,
     check,
-    define_twice,
+    exact_and_naive,
     map_shape,
     normal,
     qkv_arrays,
     visible_cells,
-)  # fmt: skip
-
-import qkv
+)
 
 
 def _leading(n_k, first, value, dtype=np.float32):
@@ -35,7 +35,7 @@ def test_the_most_negative_bias_on_the_first_keys_leaves_the_rest(n_k, first):
     bias = np.broadcast_to(_leading(n_k, first, np.finfo(np.float32).min), (1, 1, 5, n_k))
     got = check(q, k, v, bias=bias)
     assert (got.weights[..., :first] == 0).all()
-    exact, naive = define_twice(q, k[..., first:, :], v[..., first:, :])
+    exact, naive = exact_and_naive(q, k[..., first:, :], v[..., first:, :])
     assert_close_to_definition(got.out, exact.out, naive.out, np.float32)
     assert_close_to_definition(got.lse, exact.lse, naive.lse, np.float32)
 
@@ -47,6 +47,20 @@ def test_the_most_negative_bias_on_every_key_hides_none_of_them(n_k):
     got = check(q, k, v, bias=_leading(n_k, n_k, np.finfo(np.float32).min))
     np.testing.assert_allclose(got.weights, 1 / n_k, rtol=1e-6)
     assert np.isfinite(got.lse).all()
+
+
+# B005: not even one that the arithmetic has no number for
+@pytest.mark.parametrize("dtype", [*HALVES, np.float32], ids=str)
+@pytest.mark.parametrize("n_k", [5, 1025])
+def test_a_float64_bias_too_low_for_float32_hides_nothing(n_k, dtype):
+    q, k, v = qkv_arrays(8, 3, n_k, dtype=dtype)
+    lowest = np.finfo(np.float64).min
+    every = qkv.attend(q, k, bias=_leading(n_k, n_k, lowest, np.float64))
+    np.testing.assert_allclose(as64(every), 1 / n_k, rtol=1e-6 if dtype == np.float32 else 4e-3)
+    first = n_k // 2
+    rest = qkv.attend(q, k, bias=_leading(n_k, first, lowest, np.float64))
+    alone = check(q, k[..., first:, :], v[..., first:, :])
+    assert_same(Answer(rest @ v, np.asarray(rest)[..., first:], rest.lse()), alone)
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)

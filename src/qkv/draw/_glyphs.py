@@ -4,6 +4,7 @@ A letter with a common accent is put together from two glyphs, `▁` and `∅` a
 the font lacks is written as its Python escape: the same picture everywhere, and no box where a token should be.
 """
 
+import math
 import unicodedata
 from functools import cache
 from typing import Any
@@ -55,7 +56,7 @@ class Pen:
         self._font: Any = _font(size)
         self._known: dict[str, bool] = {}
         #: Room above and below the baseline that every mask has.
-        self.rise, self.drop = round(1.1 * size), round(0.35 * size)
+        self.rise, self.drop = math.ceil(1.2 * size) + 1, math.ceil(0.5 * size)
 
     @property
     def height(self) -> int:
@@ -64,13 +65,11 @@ class Pen:
 
     def spell(self, text: str) -> str:
         """The text in characters that can be drawn: what the font lacks becomes its escape."""
-        return "".join(
-            char if self._draws(char) else ascii(char)[1:-1] for char in unicodedata.normalize("NFC", text)
-        )
+        return "".join(char if self._draws(char) else ascii(char)[1:-1] for char in unicodedata.normalize("NFC", text))
 
     def width(self, text: str) -> int:
         """Width of spelled text."""
-        return round(sum(self._font.getlength(base) for base, _ in self._units(text)))
+        return math.ceil(sum(float(self._font.getlength(base)) for base, _ in self._units(text)))
 
     def mask(self, text: str) -> Any:
         """Spelled text as an image of mode L, `height` tall, its baseline `rise` below the top."""
@@ -99,8 +98,8 @@ class Pen:
             return ("_", "") if char == "▁" else ("O", "/")
         if self._has(char):
             return char, ""
-        base, accent = unicodedata.normalize("NFD", char)
-        return base, accent
+        parts = unicodedata.normalize("NFD", char)
+        return parts[0], parts[1]
 
     def _draws(self, char: str) -> bool:
         if char in _DRAWN or self._has(char):

@@ -76,11 +76,11 @@ class Grid:
         return f"{size(*self.shape)} weights, pooled by max: one cell is the largest of up to {size(*self.block)}"
 
     def figures(self) -> list[list[str]] | None:
-        """Each cell in at most four characters, "" where it rounds to 0; None where one needs more."""
+        """Each cell in at most five characters, "" where it rounds to 0; None where one needs more."""
         if self.pooled:
             return None
         texts = [[_short(value) for value in row] for row in self.values.tolist()]
-        return texts if all(len(text) <= 4 for row in texts for text in row) else None
+        return texts if all(len(text) <= 5 for row in texts for text in row) else None
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,7 @@ class Checked:
         )
 
 
-def check(
-    weights: Any, rows: Labels, columns: Labels, *, visible: Any, limits: Limits, contrast: Contrast
-) -> Checked:
+def check(weights: Any, rows: Labels, columns: Labels, *, visible: Any, limits: Limits, contrast: Contrast) -> Checked:
     """Every check of the views' common arguments, once."""
     array = _check(weights)
     shape = (array.shape[0], array.shape[1])
@@ -252,5 +250,5 @@ def _short(value: float) -> str:
     """Two decimals without the leading zero, `.71`; "" for what rounds to zero or is not shown."""
     if math.isnan(value) or abs(value) < 0.005:
         return ""
-    text = f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
-    return text.replace("0.", ".", 1) if abs(value) < 0.995 else text
+    text = f"{value:.2f}"
+    return text.replace("0.", ".", 1) if abs(float(text)) < 1 else f"{value:.1f}"

@@ -1,4 +1,4 @@
-"""Labels made fit to show: blank and control characters visible, widths known, long ones shortened and still different."""
+"""Labels made fit to show: nothing invisible in them, their widths known, long ones shortened and still different."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from qkv.errors import DTypeError, ShapeError
 
-__all__ = ["EMPTY", "Label", "check", "clusters", "columns", "of_block", "shorten", "shown", "visible"]
+__all__ = ["EMPTY", "Label", "check", "clusters", "columns", "line", "of_block", "shorten", "shown", "visible"]
 
 EMPTY = "∅"
 SPACE = "·"
@@ -20,12 +20,14 @@ _VARIATION = "\ufe0e\ufe0f"
 class Label:
     """One position of an axis: `text` as a terminal shows it, `rich` as a page shows it (joined emoji stay joined).
 
-    `raw` is what the caller gave: two labels with one `raw` are the same label.
+    `raw` is what the caller gave: two labels with one `raw` are the same label. `counted`: it is only the number of
+    the position, or of the first and last position of a block.
     """
 
     text: str
     rich: str
     raw: str
+    counted: bool = False
 
 
 def check(name: str, labels: Iterable[Any] | None, size: int, shape: Sequence[int]) -> list[str] | None:
@@ -58,7 +60,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def shown(labels: Sequence[str]) -> list[Label]:
-    """Visible forms, one per label. Labels that differ look different: where two would not, both are written as code."""
+    """Visible forms, one per label. Labels that differ look different: where two would not, both become ASCII."""
     texts = _apart(labels, [visible(label) for label in labels])
     riches = _apart(labels, [visible(label, joined=True) for label in labels])
     return [Label(text, rich, raw) for text, rich, raw in zip(texts, riches, labels, strict=True)]
@@ -79,6 +81,8 @@ def visible(text: str, *, joined: bool = False) -> str:
     """
     if not text:
         return EMPTY
+    if text.isascii() and text.isprintable() and " " not in text:
+        return text
     parts = []
     for place, char in enumerate(text):
         before, after = text[place - 1 : place], text[place + 1 : place + 2]
@@ -136,7 +140,7 @@ def _is_tied(char: str) -> bool:
 
 def columns(text: str) -> int:
     """Terminal columns of visible text: 2 for each wide character (Unicode Standard Annex 11), 0 for each mark."""
-    return sum(_columns(cluster) for cluster in clusters(text))
+    return len(text) if text.isascii() else sum(_columns(cluster) for cluster in clusters(text))
 
 
 def _columns(cluster: str) -> int:
@@ -163,10 +167,13 @@ def shorten(texts: Sequence[str], raws: Sequence[str], limit: int) -> list[str]:
 
 
 def _middle(text: str, limit: int) -> str:
-    if columns(text) <= limit:
+    # Only the ends of a giant token are looked at; nothing legible has more marks than this.
+    most = 16 * limit
+    if len(text) <= most and columns(text) <= limit:
         return text
     tail = (limit - 1) // 3
-    return f"{_start(clusters(text), limit - 1 - tail)}…{_start(clusters(text)[::-1], tail, back=True)}"
+    start = _start(clusters(text[:most]), limit - 1 - tail)
+    return f"{start}…{_start(clusters(text[-most:])[::-1], tail, back=True)}"
 
 
 def _start(parts: Sequence[str], limit: int, *, back: bool = False) -> str:
@@ -180,7 +187,7 @@ def _start(parts: Sequence[str], limit: int, *, back: bool = False) -> str:
 
 
 def _numbered(text: str, limit: int, taken: dict[str, str]) -> str:
-    parts, number = clusters(text), 2
+    parts, number = clusters(text[: 16 * limit]), 2
     while True:
         end = f"…{number}"
         name = _start(parts, limit - len(end)) + end
@@ -189,7 +196,7 @@ def _numbered(text: str, limit: int, taken: dict[str, str]) -> str:
         number += 1
 
 
-def wrap(text: str | None, width: int) -> list[str]:
+def wrap(text: str | None, width: int, *, joined: bool = False) -> list[str]:
     """A title as visible lines of at most `width` columns, broken between words; None has no line."""
     if text is None:
         return []
@@ -197,7 +204,7 @@ def wrap(text: str | None, width: int) -> list[str]:
     for paragraph in str(text).split("\n"):
         line = ""
         for word in paragraph.split():
-            for piece in _pieces(visible(word, joined=True), width):
+            for piece in _pieces(visible(word, joined=joined), width):
                 longer = f"{line} {piece}" if line else piece
                 if line and columns(longer) > width:
                     lines.append(line)
@@ -207,19 +214,28 @@ def wrap(text: str | None, width: int) -> list[str]:
     return lines
 
 
+def line(text: str, *, joined: bool = False) -> str:
+    """A name or title as one visible line."""
+    return " ".join(visible(word, joined=joined) for word in str(text).split())
+
+
 def _pieces(word: str, width: int) -> list[str]:
-    parts, pieces = clusters(word), []
-    while parts:
-        piece = _start(parts, width) or parts[0]
-        pieces.append(piece)
-        parts = parts[len(clusters(piece)) :]
+    """A word that is longer than a line, cut into lines."""
+    pieces, used = [""], 0
+    for part in clusters(word):
+        size = _columns(part)
+        if pieces[-1] and used + size > width:
+            pieces.append("")
+            used = 0
+        pieces[-1] += part
+        used += size
     return pieces
 
 
 def of_block(labels: Sequence[str] | None, start: int, stop: int) -> Label:
-    """The label of positions start … stop − 1, drawn as one: their numbers, and on a page their first and last token."""
+    """The label of positions start … stop − 1 in one cell: their numbers, and on a page the first and last token."""
     numbers = str(start) if stop - start == 1 else f"{start}–{stop - 1}"
     if labels is None:
-        return Label(numbers, numbers, numbers)
+        return Label(numbers, numbers, numbers, counted=True)
     first, last = (shorten([visible(labels[place], joined=True)], [""], 24)[0] for place in (start, stop - 1))
-    return Label(numbers, f"{numbers} ({first} … {last})", numbers)
+    return Label(numbers, f"{numbers} ({first} … {last})", numbers, counted=True)

@@ -18,7 +18,7 @@ Run: TypeAlias = tuple[str, str]
 
 HIDDEN = "·"
 SHADES = " ░▒▓█"
-NARROWEST = 24
+NARROWEST = 40
 GAP = "   "
 # Grey that can be read on black and on white.
 FAINT = {"truecolor": "38;2;128;128;128", "256": "38;5;244", "none": ""}
@@ -34,7 +34,7 @@ def check(colour: Mode, width: int) -> None:
 
 
 def codes(place: npt.ArrayLike, colour: Mode) -> list[list[str]]:
-    """The colour of each place as SGR writes it after 38 or 48: (n, m) in [0, 1] -> strings, "" for NaN or no colour."""
+    """The colour of each place as SGR writes it after 38 or 48: (n, m) in [0, 1] -> strings, "" for none."""
     places = np.asarray(place, np.float64)
     shown = ~np.isnan(places)
     if colour == "none":

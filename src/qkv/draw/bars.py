@@ -32,6 +32,10 @@ def bars(
     A bar's length is the value's share of `full`, by default of the largest finite value; a negative value is a light
     bar, a NaN has none. Labels are shown as in `text`, and without any the positions count from 0. Raises ShapeError,
     DTypeError, ArgumentError.
+
+    >>> print(bars([0.5, 0.25], ["cat", "because"], colour="none", full=2.0))
+        cat 0.5  ██████████
+    because 0.25 █████
     """
     _terminal.check(colour, width)
     numbers = _check(values)
@@ -57,7 +61,7 @@ def _check(values: Any) -> list[float]:
         raise DTypeError(f"values must be real numbers, not {array.dtype}.")
     if array.ndim != 1:
         raise ShapeError(
-            f"values must be one list, (n,), but values.shape = {array.shape}: pick one row, or use draw.text for a map."
+            f"values must be one list, (n,), but values.shape = {array.shape}: pick one row, or draw.text the map."
         )
     found: list[float] = array.astype(np.float64).tolist()
     return found

@@ -18,7 +18,7 @@ RGB = tuple[int, int, int]
 
 # Far from every colour of the scale, which has no grey: a hidden cell never reads as a small or a large weight.
 HIDDEN: RGB = (226, 227, 231)
-DARK: RGB = (23, 20, 38)
+DARK: RGB = (0, 0, 0)
 LIGHT: RGB = (255, 255, 255)
 
 # Position, lightness, chroma, hue in degrees (hues go on past 360 so that they can be interpolated).
@@ -50,7 +50,8 @@ _LAB = np.array([
 
 def oklab(colour: npt.ArrayLike) -> Floats:
     """OKLab of 8-bit sRGB colours: (…, 3) -> (…, 3), lightness first, in [0, 1]."""
-    return np.cbrt(_linear(colour) @ _CONES.T) @ _LAB.T
+    lab: Floats = np.cbrt(_linear(colour) @ _CONES.T) @ _LAB.T
+    return lab
 
 
 def rgb(position: npt.ArrayLike) -> npt.NDArray[np.uint8]:
@@ -105,7 +106,7 @@ def _scale() -> npt.NDArray[np.uint8]:
     lab = np.stack([light, chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))], axis=-1)
     linear = np.clip((lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T, 0.0, 1.0)
     part = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    scale = np.rint(part * 255).astype(np.uint8)
+    scale: npt.NDArray[np.uint8] = np.rint(part * 255).astype(np.uint8)
     scale.setflags(write=False)
     return scale
 
@@ -114,6 +115,7 @@ def _scale() -> npt.NDArray[np.uint8]:
 def _scale256() -> npt.NDArray[np.uint8]:
     """The rung of the ladder nearest in lightness to each colour of the scale: (256,)."""
     light = oklab([palette(index) for index in _LADDER])[:, 0]
-    scale = np.array(_LADDER, np.uint8)[np.abs(oklab(_scale())[:, :1] - light).argmin(axis=1)]
+    nearest = np.abs(oklab(_scale())[:, :1] - light).argmin(axis=1)
+    scale: npt.NDArray[np.uint8] = np.array(_LADDER, np.uint8)[nearest]
     scale.setflags(write=False)
     return scale

@@ -178,4 +178,4 @@ def _heading(sheet: Sheet, title: str | None, subtitle: str | None, left: int, t
 
 
 def _said(name: str) -> str:
-    return pen(17).spell(plain(" ".join(_labels.wrap(name, LINE))))
+    return pen(17).spell(plain(_labels.line(name)))

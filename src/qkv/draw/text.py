@@ -1,4 +1,14 @@
-"""A map as lines of a terminal: token labels, coloured or shaded cells, numbers where there is room."""
+"""A map as lines of a terminal: token labels, coloured or shaded cells, numbers where there is room.
+
+    >>> print(text([[1.0, float("nan")], [0.25, 0.75]], ["the", "cat"], ["the", "cat"], colour="none"))
+         the  cat
+    the│ 1.0   ·  │
+    cat│ .25  .75 │
+    0.25 │ ░░░░░▒▒▒▒▓▓▓▓▓█████│ 1   · hidden   queries ↓  keys →
+
+A cell is as wide as the room allows: with its number, two columns, one column. Longer column labels are written
+downwards; over cells of one column stand the positions' numbers, which the rows carry beside their labels.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,9 +50,8 @@ def text(
 ) -> str:
     """A map for the terminal: weights (n_q, n_k), n_q row and n_k column labels -> lines, the last without newline.
 
-    A cell is as wide as the room allows: with its number, two columns, one column. A map of more than `height` rows,
-    or too wide for `width` columns, is pooled by max and says so. A weight that is NaN or −inf, or where `visible`
-    (bool, broadcasts to the map) is False, is hidden and has no say in the colours.
+    A map of more than `height` rows, or too wide for `width` columns, is pooled by max and says so. A weight that is
+    NaN or −inf, or where `visible` (bool, broadcasts to the map) is False, is hidden and has no say in the colours.
 
     axes      what the rows and the columns are
     colour    "truecolor", "256" (xterm's palette) or "none" (shades, not one escape sequence)
@@ -61,7 +70,8 @@ def text(
     if 0 in checked.shape:
         return "\n".join([*heading, _grid.nothing(checked.shape)])
     plan = _in_full(checked, width, height, numbers=numbers) or _pooled(checked, width, height, colour)
-    lines = [*heading, *_body(plan, colour), *_legend(plan, axes, colour, width)]
+    names = _labels.shorten([_labels.line(name) for name in axes], axes, 16)
+    lines = [*heading, *_body(plan, colour), *_legend(plan, names, colour, width)]
     return "\n".join(line.rstrip(" ") for line in lines)
 
 
@@ -73,7 +83,8 @@ class _Plan:
     names: list[str]
     cell: int
     header: list[str]
-    key: list[str]
+    #: "0 the", "1 cat", …: what numbers mean that stand for labels, of the rows (0) and of the columns (1).
+    keys: dict[int, list[str]]
     figures: list[list[str]] | None = None
     halves: bool = False
 
@@ -97,8 +108,8 @@ def _in_full(checked: Checked, width: int, height: int, *, numbers: bool) -> _Pl
         if numbered:
             names = [f"{name} {place:>{len(str(n_q - 1))}}" for place, name in enumerate(names)]
         header = _header(grid.columns, cell)
-        key = _key(checked, grid, width) if cell == 1 else []
-        return _Plan(grid, names, cell, header, key, figures if cell > 2 else None)
+        keys = _keys(checked, grid, rows=False) if cell == 1 else {}
+        return _Plan(grid, names, cell, header, keys, figures if cell > 2 else None)
     return None
 
 
@@ -113,14 +124,14 @@ def _pooled(checked: Checked, width: int, height: int, colour: Mode) -> _Plan:
         halves = False
     else:
         grid = checked.grid((2 * height if halves else height, most))
-    if halves or grid.block[0] > 1:
+    numbered = halves or grid.block[0] > 1
+    if numbered:
         starts = [str(place * grid.block[0]) for place in range(0, len(grid.rows), 2 if halves else 1)]
         names = [start if line % TICK_LINES == 0 else "" for line, start in enumerate(starts)]
     else:
         names = _short(grid.rows, side)
     ticks = [f"{place * grid.block[1]:<{TICK_COLUMNS}}" for place in range(0, len(grid.columns), TICK_COLUMNS)]
-    key = _key(checked, grid, width) if grid.block[1] == 1 else []
-    return _Plan(grid, names, 1, ["".join(ticks)], key, halves=halves)
+    return _Plan(grid, names, 1, ["".join(ticks)], _keys(checked, grid, rows=numbered), halves=halves)
 
 
 def _short(labels: Sequence[Label], limit: int) -> list[str]:
@@ -138,12 +149,17 @@ def _header(labels: Sequence[Label], cell: int) -> list[str]:
     return ["".join(_terminal.centre(stack[line], cell) for stack in stacks) for line in range(depth)]
 
 
-def _key(checked: Checked, grid: Grid, width: int) -> list[str]:
-    """What the numbers over the columns mean, where the rows do not say it already."""
-    if checked.columns is None or checked.columns == checked.rows:
-        return []
-    names = _short(grid.columns, LONGEST - 8)
-    return _terminal.fill(([(f"{place} {name}", "")] for place, name in enumerate(names)), width)
+def _keys(checked: Checked, grid: Grid, *, rows: bool) -> dict[int, list[str]]:
+    """The labels that stand nowhere else, by number; an axis that is pooled has none to list."""
+    listed = {}
+    if rows and checked.rows is not None and grid.block[0] == 1:
+        listed[0] = grid.rows
+    if checked.columns is not None and checked.columns != checked.rows and grid.block[1] == 1:
+        listed[1] = grid.columns
+    return {
+        axis: [f"{place} {name}" for place, name in enumerate(_short(labels, LONGEST - 8))]
+        for axis, labels in listed.items()
+    }
 
 
 def _body(plan: _Plan, colour: Mode) -> list[str]:
@@ -198,21 +214,27 @@ def _half(upper: str, lower: str, colour: Mode) -> Run:
     return _terminal.HIDDEN, _terminal.FAINT[colour]
 
 
-def _legend(plan: _Plan, axes: tuple[str, str], colour: Mode, width: int) -> list[str]:
+def _legend(plan: _Plan, axes: Sequence[str], colour: Mode, width: int) -> list[str]:
     """What the colours, the dots, the axes and the numbers over the columns mean, and what was pooled."""
     grid = plan.grid
     items: list[list[Run]] = []
     if grid.low < grid.high:
-        steps = np.linspace(0.0, 1.0, 20)[None]
+        low, high = _grid.number(grid.low), _grid.number(grid.high)
+        steps = np.linspace(0.0, 1.0, min(20, width - len(low) - len(high) - 4))[None]
         if colour == "none":
             bar = [("│" + "".join(_terminal.shades(steps)[0]) + "│", "")]
         else:
             bar = [(" ", f"48;{code}") for code in _terminal.codes(steps, colour)[0]]
-        items.append([(f"{_grid.number(grid.low)} ", ""), *bar, (f" {_grid.number(grid.high)}", "")])
+        items.append([(f"{low} ", ""), *bar, (f" {high}", "")])
     elif not grid.blank:
         items.append([(f"every shown weight is {_grid.number(grid.low)}", "")])
     if grid.hides:
-        items.append([(f"{_terminal.HIDDEN} hidden", "")])
-    down, across = (" ".join(_labels.wrap(name, width)) for name in axes)
+        items.append([(f"{_terminal.HIDDEN} hidden" + (", all of it" if grid.blank else ""), "")])
+    down, across = axes
     items.append([(f"{down} ↓  {across} →", "")])
-    return [*plan.key, *_terminal.fill(items, width), *_labels.wrap(grid.pooling() or None, width)]
+    lists = [[f"{axes[axis]} by number:", *names] for axis, names in plan.keys.items()]
+    return [
+        *(line for names in lists for line in _terminal.fill(([(name, "")] for name in names), width)),
+        *_terminal.fill(items, width),
+        *_labels.wrap(grid.pooling() or None, width),
+    ]

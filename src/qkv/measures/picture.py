@@ -17,7 +17,8 @@ class image(Measure):
 
     (…, min(height, n_q), min(width, n_k)); width=None is height. NaN where no cell is visible; never enlarged.
     Pixel p of P covers the rows (or keys) i with ⌊i·P/n⌋ = p. A single weight of 1 vanishes in the mean of a large
-    pixel and stands in the maximum. A picture of pooled cells is how large matrices are browsed elsewhere (Kerpedjiev et al. 2018).
+    pixel and stands in the maximum. Large matrices are browsed elsewhere the same
+    way (Kerpedjiev et al. 2018).
     """
 
     height: int

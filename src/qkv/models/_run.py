@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qkv._map import AttentionMap
+from qkv._map import AttentionMap, attend
 from qkv._typing import Array
 from qkv.errors import ArgumentError, DTypeError, ShapeError
 from qkv.heads import MultiHead
@@ -18,7 +18,10 @@ class Layer:
     before: Array  # (n_q, d_model)
     after: Array  # (n_q, d_model)
     map: AttentionMap  # (n_heads, n_q, n_k), lazy
+    q: Array  # (n_heads, n_q, d_k)
+    k: Array  # (n_kv_heads, n_k, d_k)
     v: Array  # (n_kv_heads, n_k, d_v)
+    causal: bool
     attention: MultiHead
 
 
@@ -43,6 +46,16 @@ class Run:
         chosen = self.layers[layer]
         norms: Array = chosen.attention.value_norms(chosen.v)
         return norms
+
+    def value_weighted(self, layer: int) -> AttentionMap:
+        """The map of a layer with weight · ‖v_j W_O‖ in each cell, as a share of its row: (n_heads, n_q, n_k), lazy.
+
+        A factor on a weight is a term of its score: the same map with the bias log ‖v_j W_O‖.
+        """
+        chosen = self.layers[layer]
+        with np.errstate(divide="ignore"):  # a value of length 0 moves nothing: −inf hides its key
+            bias = np.log(self.value_norms(layer))[:, None, :]
+        return attend(chosen.q, chosen.k, causal=chosen.causal, bias=bias)
 
 
 class Model(Protocol):

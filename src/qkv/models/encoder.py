@@ -43,7 +43,8 @@ class Block:
         weights = attend(q, k)
         y = self.attended(x + self.attention.combine(weights @ v))
         wide = gelu(y @ self.w_in + self.b_in)
-        return Layer(x, self.blended(y + (wide @ self.w_out + self.b_out)), weights, v, self.attention)
+        after = self.blended(y + (wide @ self.w_out + self.b_out))
+        return Layer(x, after, weights, q, k, v, causal=False, attention=self.attention)
 
 
 @dataclass(frozen=True, eq=False)

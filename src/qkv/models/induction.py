@@ -40,7 +40,8 @@ class Block:
         q, k, v = self.attention.project(y + positions, values=y)
         all_k, all_v = step.enter_context(cache.appending(k, v))
         weights_so_far = attend(q, all_k, causal=True)
-        return Layer(x, x + self.attention.combine(weights_so_far @ all_v), weights_so_far, all_v, self.attention)
+        after = x + self.attention.combine(weights_so_far @ all_v)
+        return Layer(x, after, weights_so_far, q, all_k, all_v, causal=True, attention=self.attention)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,158 @@
+"""What `qkv look` saw, as lines for a terminal or as one JSON object."""
+
+import json
+from itertools import groupby
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from qkv import draw
+from qkv._typing import Array
+from qkv.cli._seen import Seen
+from qkv.cli._terminal import Colour, bold, quote, wrap
+from qkv.cli.patterns import FEWEST, Finding
+
+LISTED = 3  # heads of one pattern that are listed
+CAVEAT = "Weights are not an explanation: they say where a head reads, not what comes of it."
+VALUE_WEIGHTED = (
+    "Value-weighted is weight × ‖value · W_O‖, as a share of the row: how far a key can move the output of the head."
+)
+
+
+def title(seen: Seen) -> str:
+    """What the map is of."""
+    found = seen.survey.of(seen.layer, seen.head)
+    return f"{seen.model.name}, head ({seen.layer}, {seen.head})" + (f": {found.pattern.name}" if found else "")
+
+
+def report(seen: Seen, colour: Colour, width: int) -> str:
+    """Everything, for a terminal of this width."""
+    parts = [
+        _heads(seen, colour, width),
+        _map(seen, colour, width),
+        _top_keys(seen, colour, width),
+        f"{wrap(CAVEAT, width)}\n{wrap(VALUE_WEIGHTED, width)}",
+    ]
+    return "\n\n".join(parts)
+
+
+def _heads(seen: Seen, colour: Colour, width: int) -> str:
+    """The heads worth looking at, a line each, with > before the one that is shown."""
+    model, findings = seen.model, seen.survey.findings
+    size = f"{model.n_layers} layers of {model.n_heads} heads, {len(seen.tokens)} tokens"
+    lines = [
+        bold("Heads worth looking at", colour),
+        wrap(f"{model.name}: {size}. A head is (layer, head), both from 0.", width),
+        "",
+    ]
+    if findings:
+        lines.append(_fit("  head    pattern         weight  value-weighted  looks at", width))
+    for _, group in groupby(findings, key=lambda each: each.pattern):
+        alike = list(group)
+        lines += [_fit(_head(each, seen), width) for each in alike[:LISTED]]
+        if len(alike) > LISTED:
+            lines.append(f"          and {len(alike) - LISTED} more")
+    if not findings:
+        lines.append(wrap("No head does one thing that has a name here; the most decided one is shown.", width))
+    if seen.survey.too_few:
+        few = ", ".join(f"{name} ({queries} of {FEWEST} queries)" for name, queries in seen.survey.too_few.items())
+        lines.append(wrap(f"This text is not enough to tell: {few}.", width))
+    return "\n".join(lines)
+
+
+def _head(found: Finding, seen: Seen) -> str:
+    shown = (found.layer, found.head) == (seen.layer, seen.head)
+    key = "" if found.key is None else quote(seen.tokens[found.key])
+    return (
+        f"{'>' if shown else ' '} {f'({found.layer}, {found.head})':<7} {found.pattern.name:<14} {found.weight:7.2f}"
+        f"{found.value_weighted:16.2f}  {found.pattern.looks_at.format(key=key)}"
+    )
+
+
+def _fit(line: str, width: int) -> str:
+    """The line cut to the width."""
+    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
+
+
+def _map(seen: Seen, colour: Colour, width: int) -> str:
+    return draw.text(
+        seen.weights, seen.tokens, seen.tokens, visible=seen.visible, title=title(seen), colour=colour, width=width
+    )
+
+
+def _top_keys(seen: Seen, colour: Colour, width: int) -> str:
+    """The keys of the query's largest weights: weight at the left, value-weighted share at the right."""
+    query = f"{seen.query} {quote(seen.tokens[seen.query])}"
+    how = "" if seen.asked else ", the most decided; --query shows another"
+    names = [f"{key} {seen.tokens[key]}" for key in seen.top]
+    weights, shares = seen.row[seen.top].tolist(), seen.value_weighted[seen.top].tolist()
+    if rest := int(seen.visible[seen.query].sum()) - len(seen.top):
+        names.append(f"{rest} other" + "s" * (rest > 1))
+        weights.append(_rest(seen.row, weights))
+        shares.append(_rest(seen.value_weighted, shares))
+    half = max(24, (width - 4) // 2)
+    left = draw.bars(weights, names, colour=colour, width=half, full=1.0).split("\n")
+    # The same rows again, so without their names: a label of one column and the blank after it.
+    right = [line[2:] for line in draw.bars(shares, ["-"] * len(names), colour=colour, width=half, full=1.0).split("\n")]
+    names_end = max(map(_cells, names)) + 1
+    side = max(names_end + len("weight"), *map(_cells, left)) + 2
+    lines = [
+        bold(_fit(f"Where query {query} looks{how}", width), colour),
+        " " * names_end + "weight" + " " * (side - names_end - len("weight")) + "value-weighted",
+    ]
+    for at_left, at_right in zip(left, right, strict=True):
+        lines.append(at_left + " " * (side - _cells(at_left)) + at_right)
+    return "\n".join(lines)
+
+
+def _rest(row: Array, largest: list[float]) -> float:
+    """The share of the keys that are not listed; rounding never makes it negative."""
+    return max(0.0, float(row.sum()) - sum(largest))
+
+
+def _cells(line: str) -> int:
+    """Columns of a line, its colours not counted."""
+    return Text.from_ansi(line).cell_len
+
+
+def as_json(seen: Seen, out: str | None) -> str:
+    """One JSON object; every number as it was computed."""
+    return json.dumps(
+        {
+            "model": seen.model.name,
+            "text": seen.text,
+            "tokens": seen.tokens,
+            "heads": [_finding(each) for each in seen.survey.findings],
+            "too_few_queries": seen.survey.too_few,
+            "layer": seen.layer,
+            "head": seen.head,
+            "query": {"index": seen.query, "token": seen.tokens[seen.query]},
+            "weights": seen.row.tolist(),
+            "value_weighted": seen.value_weighted.tolist(),
+            "top": [_key(seen, key) for key in seen.top],
+            "note": f"{CAVEAT} {VALUE_WEIGHTED}",
+            "out": out,
+        },
+        allow_nan=False,
+    )
+
+
+def _finding(found: Finding) -> dict[str, object]:
+    return {
+        "layer": found.layer,
+        "head": found.head,
+        "pattern": found.pattern.name,
+        "weight": found.weight,
+        "value_weighted": found.value_weighted,
+        "even": found.even,
+        "key": found.key,
+    }
+
+
+def _key(seen: Seen, key: int) -> dict[str, object]:
+    return {
+        "index": key,
+        "token": seen.tokens[key],
+        "weight": float(seen.row[key]),
+        "value_weighted": float(seen.value_weighted[key]),
+    }

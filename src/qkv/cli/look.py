@@ -1,0 +1,88 @@
+"""`qkv look`: what the heads of a trained model attend to on a text."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qkv import draw, models
+from qkv.cli import _report, _terminal
+from qkv.cli._errors import Failure, Usage
+from qkv.cli._seen import Seen, see
+from qkv.errors import MissingError
+from qkv.models import Model
+
+PICTURES = (".png", ".svg")
+
+
+def look(
+    context: typer.Context,
+    text: Annotated[str | None, typer.Argument(help="What the model reads; - is stdin.", show_default=False)] = None,
+    model: Annotated[str, typer.Option(metavar="NAME", help="minilm or induction.")] = models.NAMES[0],
+    layer: Annotated[int | None, typer.Option(metavar="N", help="Layer of the head to show, from 0.")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="Head in that layer, from 0.")] = None,
+    query: Annotated[str | None, typer.Option(metavar="TOKEN", help="Query to show: a token or its index.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the map as a .png or .svg file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    r"""Show what the heads of a trained model attend to.
+
+    Prints the heads worth looking at and why, the map of one of them, and the keys that one query looks at, each
+    with its weight and, beside it, its value-weighted share.
+
+    \b
+    Examples:
+      qkv look
+      qkv look "The cat sat on the mat because it was tired." --layer 5 --head 11 --query it
+      qkv look --model induction --out map.png
+      echo "Time flies like an arrow." | qkv look - --json
+    """
+    if context.args:
+        raise Usage("TEXT is one argument: put it between quotes")
+    if out is not None and out.suffix.lower() not in PICTURES:
+        raise Usage(f"--out {out} must end in {' or '.join(PICTURES)}")
+    chosen = _load(model)
+    seen = see(chosen, chosen.default_text if text is None else _read(text), layer, head, query)
+    if out is not None:
+        _save(out, seen)
+    if as_json:
+        _terminal.write(_report.as_json(seen, None if out is None else str(out)))
+        return
+    page = _report.report(seen, _terminal.stdout_colour(), _terminal.stdout_width())
+    _terminal.write(page if out is None else f"{page}\n\nWritten: {out}")
+
+
+def _load(name: str) -> Model:
+    if name not in models.NAMES:
+        raise Usage(f"--model must be {' or '.join(models.NAMES)}, got {name!r}")
+    try:
+        return models.load(name)
+    except MissingError as error:
+        if name == "induction":
+            raise
+        raise Failure(f"{error}; --model induction needs no download") from error
+
+
+def _read(text: str) -> str:
+    """The text, or what comes in at stdin for "-"."""
+    try:
+        if text == "-":
+            return sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
+        text.encode("utf-8")  # bytes of the command line that are no UTF-8 arrive as lone surrogates
+    except UnicodeError as error:
+        source = "stdin" if text == "-" else "TEXT"
+        raise Failure(f"{source} is not UTF-8 ({error.reason}); convert it first") from error
+    return text
+
+
+def _save(path: Path, seen: Seen) -> None:
+    how = {"visible": seen.visible, "title": _report.title(seen), "subtitle": _report.CAVEAT}
+    if path.suffix.lower() == ".svg":
+        picture = draw.svg(seen.weights, seen.tokens, seen.tokens, **how).encode()
+    else:
+        picture = draw.png(seen.weights, seen.tokens, seen.tokens, **how)
+    try:
+        path.write_bytes(picture)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}; --out FILE names another place") from error

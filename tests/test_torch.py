@@ -1,0 +1,129 @@
+"""torch tensors in, torch tensors out; what this version can't do with them is refused by name."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qkv
+from cases.definition import BFLOAT16, bits, qkv_arrays
+from qkv import masks, measures
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+DTYPES = {"float16": np.float16, "bfloat16": BFLOAT16, "float32": np.float32, "float64": np.float64}
+
+
+def tensor(x: np.ndarray) -> Any:
+    if x.dtype == BFLOAT16:
+        return torch.from_numpy(x.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(x.copy())
+
+
+def array(t: Any) -> np.ndarray:
+    return t.view(torch.int16).numpy().view(BFLOAT16) if t.dtype == torch.bfloat16 else t.numpy()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_tensor_gives_the_bits_of_the_array_as_a_tensor_of_its_dtype(dtype):
+    arrays = qkv_arrays(1, 131, 1030, heads=4, kv_heads=2, dtype=DTYPES[dtype])
+    q, k, v = (tensor(x) for x in arrays)
+    A, B = qkv.attend(q, k, causal=True), qkv.attend(arrays[0], arrays[1], causal=True)
+    assert A.dtype == q.dtype and A.dense().dtype == q.dtype
+    for got, wanted in [
+        (A @ v, B @ arrays[2]), (A[0, 1], np.asarray(B[0, 1])), (A[0, 1, 5], B[0, 1, 5]), (A.dense(), B.dense()),
+        (A.T @ q, B.T @ arrays[0]), (q.swapaxes(-1, -2) @ A, arrays[0].swapaxes(-1, -2) @ B),
+        (A.lse(), B.lse()), (A.received(), B.received()), (A.image(8), B.image(8)),
+    ]:  # fmt: skip
+        got = got.dense() if isinstance(got, qkv.AttentionMap) else got
+        assert isinstance(got, torch.Tensor) and bits(array(got)) == bits(wanted)
+    top = A.top(3)
+    assert isinstance(top, measures.Top) and top.key.dtype == torch.int64
+    np.testing.assert_array_equal(top.key.numpy(), B.top(3).key)
+
+
+def test_tensors_may_be_transposed_expanded_or_sliced_views():
+    q, k, v = (tensor(x) for x in qkv_arrays(2, 40, 50))
+    wanted = qkv.attention(q, k[:, :1].repeat(1, 2, 1, 1), v)
+    strange = q.transpose(1, 2).contiguous().transpose(1, 2)
+    assert torch.equal(qkv.attention(strange, k[:, :1].expand(1, 2, 50, 8), torch.cat([v, v], -1)[..., :8]), wanted)
+
+
+def test_masks_biases_and_lengths_may_be_tensors():
+    q, k, v = (tensor(x) for x in qkv_arrays(3, 5, 6, batch=2))
+    mask, bias = torch.rand(5, 6) < 0.6, torch.randn(2, 5, 6)
+    got = qkv.attention(
+        q, k, v, mask=mask, bias=bias, lengths=torch.tensor([6, 3]), causal=masks.causal(torch.tensor([1, 2])),
+        sinks=torch.zeros(2),
+    )  # fmt: skip
+    wanted = qkv.attention(
+        q.numpy(), k.numpy(), v.numpy(), mask=mask.numpy(), bias=bias.numpy(), lengths=[6, 3],
+        causal=masks.causal([1, 2]), sinks=[0, 0],
+    )  # fmt: skip
+    np.testing.assert_array_equal(got.numpy(), wanted)
+
+
+def test_outputs_agree_with_torchs_own_attention():
+    q, k, v = (tensor(x) for x in qkv_arrays(4, 131, 1030, dtype=np.float64))
+    mask = torch.rand(131, 1030) < 0.5
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    torch.testing.assert_close(qkv.attention(q, k, v, mask=mask), wanted)
+    causal = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(qkv.attention(q, k, v, causal=masks.causal(offset=0)), causal)
+
+
+def test_merging_tensors_gives_tensors():
+    q, k, v = (tensor(x) for x in qkv_arrays(5, 5, 6))
+    parts = [
+        (qkv.attend(q, k[..., s, :]) @ v[..., s, :], qkv.attend(q, k[..., s, :]).lse()) for s in (slice(2), slice(2, 6))
+    ]
+    out, lse = qkv.merge(parts)
+    torch.testing.assert_close(out, qkv.attention(q, k, v))
+    torch.testing.assert_close(lse, qkv.attend(q, k).lse())
+
+
+def test_gradients_are_refused_by_name_until_they_are_there():
+    q, k, v = (tensor(x) for x in qkv_arrays(6, 5, 6))
+    for spoiled, name in [((q.requires_grad_(), k), "q"), ((q.detach(), k.requires_grad_()), "k")]:
+        with pytest.raises(qkv.ArgumentError, match=rf"{name} requires grad.*{name}\.detach\(\)"):
+            qkv.attend(*spoiled)
+    A = qkv.attend(q.detach(), k.detach())
+    with pytest.raises(qkv.ArgumentError, match="v requires grad"):
+        A @ v.requires_grad_()
+    with torch.no_grad():
+        out = qkv.attend(q, k) @ v
+    assert not out.requires_grad and torch.equal(out, A @ v.detach())
+
+
+REFUSED = [
+    (lambda t: qkv.attend(t, t.numpy()), qkv.DTypeError, "q is a torch array and k a numpy array"),
+    (lambda t: qkv.attend(t, t) @ t.numpy(), qkv.DTypeError, "v is a numpy array and q a torch array"),
+    (lambda t: qkv.attend(t.to("meta"), t), qkv.DTypeError, r"q is on meta.*q\.cpu\(\)"),
+    (lambda t: qkv.attend(t.to_sparse(), t), qkv.DTypeError, "q has layout torch.sparse_coo"),
+    (lambda t: qkv.attend(t.cfloat(), t.cfloat()), qkv.DTypeError, "complex64"),
+    (lambda t: qkv.attend(t, t.half()), qkv.DTypeError, "float32 and float16"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_cannot_be_computed_is_refused_by_name(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(torch.ones(3, 4))
+
+
+def test_integer_tensors_become_float64():
+    out = qkv.attention(torch.tensor([[1, 0]]), torch.tensor([[1, 0], [0, 1]]), torch.tensor([[2, 0], [0, 2]]))
+    assert out.dtype == torch.float64
+    assert [round(x, 6) for x in out[0].tolist()] == [1.339523, 0.660477]
+
+
+def test_arrays_are_computed_without_importing_torch():
+    code = "import sys, numpy as np, qkv; qkv.attention(*[np.ones((2, 3))] * 3); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("n", [5, 300, 2100])
+def test_a_notebook_draws_tensors_too(n):
+    q = torch.ones(n, 2, dtype=torch.bfloat16)
+    assert "<svg" in qkv.attend(q, q, causal=True)._repr_html_()
