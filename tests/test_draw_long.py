@@ -115,7 +115,7 @@ def test_one_bright_weight_survives_the_pooling_in_every_view() -> None:
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.integers(1, 9), st.booleans(), st.integers(0, 2**32)
 )
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_pooling_is_the_largest_shown_weight_of_each_block(
     n_q: int, n_k: int, rows: int, columns: int, tall: bool, seed: int
 ) -> None:
@@ -135,6 +135,7 @@ def test_pooling_is_the_largest_shown_weight_of_each_block(
 
 
 @given(st.integers(1, 3000), st.integers(1, 200), st.integers(1, 200))
+@settings(deadline=None)
 def test_a_square_map_keeps_square_blocks(n: int, rows: int, columns: int) -> None:
     for tall in (False, True):
         height, width = _grid._blocks((n, n), (rows, columns), tall=tall)

@@ -147,6 +147,7 @@ def test_any_numbers_at_all_can_be_drawn(weights: np.ndarray) -> None:
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20))
+@settings(deadline=None)
 def test_a_larger_weight_is_never_darker(values: list[float]) -> None:
     for contrast in ("linear", "root"):
         cells = fills(draw.svg([values], contrast=contrast))
@@ -213,6 +214,7 @@ def test_the_neutral_of_hidden_cells_is_far_from_every_colour() -> None:
 
 
 @given(st.floats(0, 1))
+@settings(deadline=None)
 def test_numbers_can_be_read_on_their_cell(place: float) -> None:
     def luminance(rgb: Any) -> float:
         part = np.asarray(rgb) / 255

@@ -171,6 +171,7 @@ def test_shortened_labels_stay_different_in_a_picture(tokens: list[str]) -> None
 
 
 @given(st.lists(st.text(max_size=30), max_size=20), st.integers(6, 24))
+@settings(deadline=None)
 def test_shortening_never_makes_two_labels_one_nor_one_label_two(raws: list[str], limit: int) -> None:
     labels = _labels.shown(raws)
     short = _labels.shorten([label.text for label in labels], raws, limit)

@@ -41,7 +41,7 @@ def test_an_index_gives_what_numpy_gives_from_the_dense_matrix(index):
     same(index)
 
 
-LEADING = [0, -1, slice(None), slice(0, 1), [1, 0, 1], (0, 2), (slice(None), 1), (..., 1, slice(None), slice(None)), None,
+LEADING = [0, -1, slice(None), slice(0, 1), [1, 0, 1], (0, 2), (slice(None), 1), (0, ...), None,
            np.array([True, False]), (0, [1, 3]), ..., (), (1, slice(None, None, -1)), (slice(None), [0, 3])]  # fmt: skip
 
 
@@ -50,6 +50,12 @@ def test_an_index_on_the_leading_axes_gives_a_map_on_the_same_q_and_k(index):
     assert isinstance(A[index], qkv.AttentionMap)
     same(index)
     assert np.shares_memory(A[index]._problem.q, Q)
+
+
+@pytest.mark.parametrize("index", [(0, 1, slice(None), slice(None)), (..., slice(None)), (slice(None),) * 3], ids=str)
+def test_an_index_that_names_the_queries_or_keys_gives_an_array_even_where_it_takes_them_all(index):
+    assert isinstance(A[index], np.ndarray)
+    same(index)
 
 
 def test_picking_twice_is_picking_once():
@@ -114,7 +120,7 @@ def test_the_transposed_map_indexes_as_the_transposed_matrix(index):
 LONG = qkv.attend(np.zeros((200_000, 2), np.float32), np.zeros((200_000, 2), np.float32))
 
 
-@pytest.mark.parametrize("ask", [np.asarray, lambda a: a[:, :-1], lambda a: a[np.arange(100_000)]])
+@pytest.mark.parametrize("ask", [np.asarray, lambda a: a[:], lambda a: a[:, :-1], lambda a: a[np.arange(100_000)]])
 def test_more_than_a_gibibyte_takes_an_explicit_dense(ask):
     with pytest.raises(qkv.DenseError, match=r"bytes .*GiB.*A\.dense\(\)"):
         ask(LONG)

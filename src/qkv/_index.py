@@ -15,6 +15,7 @@ from qkv._read import Stage, points, rectangle, stage_dtype
 from qkv._typing import Array, Shape
 from qkv.errors import DenseError
 
+UNTOUCHED = slice(None)  # stands for the axes that an index leaves out; a slice that the caller writes is another one
 DENSE_LIMIT = 1 << 30  # bytes: the size from which a dense result takes an explicit dense()
 
 
@@ -28,7 +29,7 @@ def expand(index: Any, ndim: int) -> tuple[Any, ...]:
         raise IndexError(f"too many indices: the map has {ndim} axes, but {taken} were indexed")
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    fill = (slice(None),) * (ndim - taken)
+    fill = (UNTOUCHED,) * (ndim - taken)
     at = dots[0] if dots else len(entries)
     return entries[:at] + fill + entries[at + len(dots) :]
 
@@ -39,7 +40,7 @@ def leading_only(entries: tuple[Any, ...], ndim: int) -> tuple[Any, ...] | None:
     for at, entry in enumerate(entries):
         if axis + _axes(entry) > ndim - 2:
             rest = entries[at:]
-            return entries[:at] if all(_is_full(each) for each in rest) and axis == ndim - 2 else None
+            return entries[:at] if all(each is UNTOUCHED for each in rest) and axis == ndim - 2 else None
         axis += _axes(entry)
     return entries
 
@@ -115,6 +116,3 @@ def _axes(entry: Any) -> int:
         return 0
     return entry.ndim if isinstance(entry, np.ndarray) and entry.dtype == bool else 1
 
-
-def _is_full(entry: Any) -> bool:
-    return isinstance(entry, slice) and entry == slice(None)

@@ -45,7 +45,10 @@ class Matrix:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        """NumPy's indexing. An index on the leading axes alone gives the same kind of object, lazily."""
+        """NumPy's indexing. An index on the leading axes alone gives the same kind of object, lazily.
+
+        One that names n_q or n_k, be it with a full slice, gives an array; above 1 GiB it raises DenseError.
+        """
         entries = _index.expand(index, self.ndim)
         leading = _index.leading_only(entries, self.ndim)
         if leading is not None:

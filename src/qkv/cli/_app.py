@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 import qkv
-from qkv.cli import _terminal
+from qkv.cli import _terminal, look
 from qkv.cli._errors import Failure
-from qkv.cli.look import look
 from qkv.errors import QKVError
 
-VERBS = {"look": look}
+VERBS = {"look"}
 # typer carries a click of its own in some versions and uses the installed one in others; this is the class of either.
 ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -21,9 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in VERBS.values():
-    # Further words are let through, so that `look` can say that TEXT wants quotes.
-    app.command(context_settings={"allow_extra_args": True})(_verb)
+# Further words are let through, so that `look` can say that TEXT wants quotes.
+app.command(epilog=look.EXAMPLES, context_settings={"allow_extra_args": True})(look.look)
 
 
 @app.callback(invoke_without_command=True)

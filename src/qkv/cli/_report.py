@@ -2,27 +2,32 @@
 
 import json
 from itertools import groupby
+from typing import Any
 
+import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from qkv import draw
 from qkv._typing import Array
 from qkv.cli._seen import Seen
-from qkv.cli._terminal import Colour, bold, quote, wrap
-from qkv.cli.patterns import FEWEST, Finding
+from qkv.cli._terminal import NARROWEST, Colour, bold, quote, wrap
+from qkv.cli.patterns import FEWEST, PATTERNS, Finding
 
 LISTED = 3  # heads of one pattern that are listed
-CAVEAT = "Weights are not an explanation: they say where a head reads, not what comes of it."
-VALUE_WEIGHTED = (
-    "Value-weighted is weight × ‖value · W_O‖, as a share of the row: how far a key can move the output of the head."
-)
+CAVEAT = "Weights are not an explanation: they say where, not what comes of it."
+VALUE_WEIGHTED = "Value-weighted: weight · ‖v W_O‖ as a share, how far a key can move the output."
 
 
 def title(seen: Seen) -> str:
     """What the map is of."""
     found = seen.survey.of(seen.layer, seen.head)
     return f"{seen.model.name}, head ({seen.layer}, {seen.head})" + (f": {found.pattern.name}" if found else "")
+
+
+def drawn(seen: Seen) -> dict[str, Any]:
+    """What every drawing of the map is told beside weights and labels; its colours start at 0."""
+    return {"visible": seen.visible, "title": title(seen), "limits": (0.0, float(seen.weights.max()))}
 
 
 def report(seen: Seen, colour: Colour, width: int) -> str:
@@ -38,25 +43,27 @@ def report(seen: Seen, colour: Colour, width: int) -> str:
 
 def _heads(seen: Seen, colour: Colour, width: int) -> str:
     """The heads worth looking at, a line each, with > before the one that is shown."""
-    model, findings = seen.model, seen.survey.findings
-    size = f"{model.n_layers} layers of {model.n_heads} heads, {len(seen.tokens)} tokens"
+    model, findings, too_few = seen.model, seen.survey.findings, seen.survey.too_few
+    tokens = f"{len(seen.tokens)} token{'s' if len(seen.tokens) > 1 else ''}"
+    size = f"{model.n_layers} layers of {model.n_heads} heads, {tokens}"
     lines = [
         bold("Heads worth looking at", colour),
-        wrap(f"{model.name}: {size}. A head is (layer, head), both from 0.", width),
+        wrap(f"{model.name}: {size}. A head is (layer, head), from 0.", width),
         "",
     ]
     if findings:
-        lines.append(_fit("  head    pattern         weight  value-weighted  looks at", width))
+        lines.append(_fit("  head     pattern         weight  value-weighted  looks at", width))
     for _, group in groupby(findings, key=lambda each: each.pattern):
         alike = list(group)
         lines += [_fit(_head(each, seen), width) for each in alike[:LISTED]]
         if len(alike) > LISTED:
-            lines.append(f"          and {len(alike) - LISTED} more")
+            lines.append(f"           and {len(alike) - LISTED} more")
     if not findings:
-        lines.append(wrap("No head does one thing that has a name here; the most decided one is shown.", width))
-    if seen.survey.too_few:
-        few = ", ".join(f"{name} ({queries} of {FEWEST} queries)" for name, queries in seen.survey.too_few.items())
-        lines.append(wrap(f"This text is not enough to tell: {few}.", width))
+        why = "Too short a text to tell heads apart" if len(too_few) == len(PATTERNS) else "No head stands out"
+        lines.append(f"{why}; the most decided one is shown.")
+    elif too_few:
+        few = ", ".join(f"{name} ({queries} of {FEWEST})" for name, queries in too_few.items())
+        lines.append(wrap(f"Not enough queries in this text to tell: {few}.", width))
     return "\n".join(lines)
 
 
@@ -64,7 +71,7 @@ def _head(found: Finding, seen: Seen) -> str:
     shown = (found.layer, found.head) == (seen.layer, seen.head)
     key = "" if found.key is None else quote(seen.tokens[found.key])
     return (
-        f"{'>' if shown else ' '} {f'({found.layer}, {found.head})':<7} {found.pattern.name:<14} {found.weight:7.2f}"
+        f"{'>' if shown else ' '} {f'({found.layer}, {found.head})':<7}  {found.pattern.name:<14} {found.weight:7.2f}"
         f"{found.value_weighted:16.2f}  {found.pattern.looks_at.format(key=key)}"
     )
 
@@ -75,34 +82,39 @@ def _fit(line: str, width: int) -> str:
 
 
 def _map(seen: Seen, colour: Colour, width: int) -> str:
-    return draw.text(
-        seen.weights, seen.tokens, seen.tokens, visible=seen.visible, title=title(seen), colour=colour, width=width
-    )
+    return draw.text(seen.weights, seen.tokens, seen.tokens, **drawn(seen), colour=colour, width=width)
 
 
 def _top_keys(seen: Seen, colour: Colour, width: int) -> str:
     """The keys of the query's largest weights: weight at the left, value-weighted share at the right."""
-    query = f"{seen.query} {quote(seen.tokens[seen.query])}"
+    names, weights, shares = _largest(seen)
+    # One list, so that all bars have one scale; the names of the second half are cut off again.
+    both, labels = np.round([*weights, *shares], 3), [*names, *["-"] * len(names)]
+    lines = draw.bars(both, labels, colour=colour, width=max(NARROWEST, width // 2), full=1.0).split("\n")
+    left, right = lines[: len(names)], [line.lstrip()[2:] for line in lines[len(names) :]]
+    start = lines[len(names)].index("-") + 2
+    side = max(start + len("weight"), *map(_cells, left)) + 2
+    if side + max(map(_cells, right)) > width:
+        right = [line.split()[0] for line in right]
     how = "" if seen.asked else ", the most decided; --query shows another"
+    return "\n".join(
+        [
+            bold(_fit(f"Where query {seen.query} {quote(seen.tokens[seen.query])} looks{how}", width), colour),
+            f"{'':{start}}{'weight':{side - start}}value-weighted",
+            *(a + " " * (side - _cells(a)) + b for a, b in zip(left, right, strict=True)),
+        ]
+    )
+
+
+def _largest(seen: Seen) -> tuple[list[str], list[float], list[float]]:
+    """The top keys by name, with weight and value-weighted share, and the other keys in one."""
     names = [f"{key} {seen.tokens[key]}" for key in seen.top]
     weights, shares = seen.row[seen.top].tolist(), seen.value_weighted[seen.top].tolist()
-    if rest := int(seen.visible[seen.query].sum()) - len(seen.top):
-        names.append(f"{rest} other" + "s" * (rest > 1))
+    if rest := int(seen.visible[seen.query].sum()) - len(names):
+        names.append(f"{rest} other{'s' if rest > 1 else ''}")
         weights.append(_rest(seen.row, weights))
         shares.append(_rest(seen.value_weighted, shares))
-    half = max(24, (width - 4) // 2)
-    left = draw.bars(weights, names, colour=colour, width=half, full=1.0).split("\n")
-    # The same rows again, so without their names: a label of one column and the blank after it.
-    right = [line[2:] for line in draw.bars(shares, ["-"] * len(names), colour=colour, width=half, full=1.0).split("\n")]
-    names_end = max(map(_cells, names)) + 1
-    side = max(names_end + len("weight"), *map(_cells, left)) + 2
-    lines = [
-        bold(_fit(f"Where query {query} looks{how}", width), colour),
-        " " * names_end + "weight" + " " * (side - names_end - len("weight")) + "value-weighted",
-    ]
-    for at_left, at_right in zip(left, right, strict=True):
-        lines.append(at_left + " " * (side - _cells(at_left)) + at_right)
-    return "\n".join(lines)
+    return names, weights, shares
 
 
 def _rest(row: Array, largest: list[float]) -> float:

@@ -13,6 +13,7 @@ from qkv.measures import Top
 from qkv.models import Model
 
 N_TOP = 5
+LEAST = 5e-4  # smallest weight that is listed, and not among the others: the smallest that is not 0.000
 SPECIAL = re.compile(r"\[(CLS|SEP)\]")  # the model's own tokens, not the text's
 LISTED = 32  # tokens that an error lists at most
 
@@ -48,7 +49,8 @@ def see(model: Model, text: str, layer: int | None, head: int | None, query: str
         raise Failure("TEXT is empty; give at least one token")
     at = None if query is None else find_query(query, tokens)
     run = model.run(ids)
-    heads = survey(run, ids, causal=model.causal)
+    sinks = np.array([at == 0 or SPECIAL.fullmatch(token) is not None for at, token in enumerate(tokens)])
+    heads = survey(run, ids, sinks, causal=model.causal)
     if layer is None or head is None:
         layer, head = heads.best(layer)
     weights = run.maps[layer][head]
@@ -68,7 +70,7 @@ def see(model: Model, text: str, layer: int | None, head: int | None, query: str
         visible=np.isfinite(np.asarray(weights.scores("biased"))),
         row=weights[at],
         value_weighted=run.value_weighted(layer)[head][at],
-        top=[int(key) for key in top.key[at] if key >= 0],
+        top=[int(key) for key, weight in zip(top.key[at], top.weight[at], strict=True) if weight >= LEAST],
     )
 
 

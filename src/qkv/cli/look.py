@@ -14,6 +14,13 @@ from qkv.errors import MissingError
 from qkv.models import Model
 
 PICTURES = (".png", ".svg")
+EXAMPLES = """\b
+Examples:
+  qkv look
+  qkv look "The cat sat on the mat because it was tired." --layer 5 --head 11 --query it
+  qkv look --model induction --out map.png
+  echo "Time flies like an arrow." | qkv look - --json
+"""
 
 
 def look(
@@ -26,17 +33,10 @@ def look(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the map as a .png or .svg file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    r"""Show what the heads of a trained model attend to.
+    """Show what the heads of a trained model attend to.
 
     Prints the heads worth looking at and why, the map of one of them, and the keys that one query looks at, each
     with its weight and, beside it, its value-weighted share.
-
-    \b
-    Examples:
-      qkv look
-      qkv look "The cat sat on the mat because it was tired." --layer 5 --head 11 --query it
-      qkv look --model induction --out map.png
-      echo "Time flies like an arrow." | qkv look - --json
     """
     if context.args:
         raise Usage("TEXT is one argument: put it between quotes")
@@ -72,16 +72,16 @@ def _read(text: str) -> str:
         text.encode("utf-8")  # bytes of the command line that are no UTF-8 arrive as lone surrogates
     except UnicodeError as error:
         source = "stdin" if text == "-" else "TEXT"
-        raise Failure(f"{source} is not UTF-8 ({error.reason}); convert it first") from error
+        raise Failure(f"{source} is not UTF-8; convert it first") from error
     return text
 
 
 def _save(path: Path, seen: Seen) -> None:
-    how = {"visible": seen.visible, "title": _report.title(seen), "subtitle": _report.CAVEAT}
+    said = {**_report.drawn(seen), "subtitle": _report.CAVEAT}
     if path.suffix.lower() == ".svg":
-        picture = draw.svg(seen.weights, seen.tokens, seen.tokens, **how).encode()
+        picture = draw.svg(seen.weights, seen.tokens, seen.tokens, **said).encode()
     else:
-        picture = draw.png(seen.weights, seen.tokens, seen.tokens, **how)
+        picture = draw.png(seen.weights, seen.tokens, seen.tokens, **said)
     try:
         path.write_bytes(picture)
     except OSError as error:

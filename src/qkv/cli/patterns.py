@@ -4,7 +4,7 @@ A head has a pattern when the pattern's measure, averaged over the queries, is l
 that attends evenly: among four tokens every head is "local". A head is listed once, under its first pattern.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,8 @@ FEWEST = 3  # queries that a mean is taken over at least
 class Pattern:
     """A thing that heads do: a head does it when its score is at least `least`, and `over_even` times an even head's.
 
-    The score is the mean of a row measure over the queries, or (`on_one_key`) the largest of `received`, as a share.
+    The score is the mean of a row measure over the queries; or, for one key that all look at, the largest share that
+    is `received` by a key, of those that are sinks (`sink` is True) or of the others (False).
     """
 
     name: str
@@ -30,16 +31,27 @@ class Pattern:
     measure: Callable[[Array], Measure]  # of the token ids
     least: float = 0.5
     over_even: float = 1.5
-    on_one_key: bool = False
+    sink: bool | None = None
+
+    def key(self, result: Array, sinks: Array) -> Array | None:
+        """The key that each head looks at most, (n_heads,), where the pattern is about one."""
+        return None if self.sink is None else np.where(sinks == self.sink, result, -1).argmax(axis=-1)
+
+    def score(self, result: Array, counts: Array, key: Array | None) -> Array:
+        """The score of each head, (n_heads,), from the measure's result, (n_heads, n)."""
+        if key is None:
+            return result[:, counts].mean(axis=-1)
+        return np.take_along_axis(result, key[:, None], axis=-1)[:, 0] / result.shape[-1]
 
 
-# The first of the first pattern found is the head that is shown.
+# The first head of the first pattern found is the one that is shown.
 PATTERNS = (
     Pattern("induction", "what followed it last time", measures.induction),
-    Pattern("previous token", "the token before", lambda ids: measures.diagonal(-1)),
-    Pattern("local", f"within {NEAR} tokens of itself", lambda ids: measures.local(NEAR)),
-    Pattern("sink", "{key}, whatever the token", lambda ids: measures.received(), on_one_key=True),
-    Pattern("broad", "everything alike; 1 = evenly", lambda ids: measures.entropy(normalised=True), 0.85, 0.0),
+    Pattern("previous token", "the token before", lambda _: measures.diagonal(-1)),
+    Pattern("local", f"within {NEAR} tokens of itself", lambda _: measures.local(NEAR)),
+    Pattern("one token", "{key}, whatever the token", lambda _: measures.received(), sink=False),
+    Pattern("sink", "{key}, whatever the token", lambda _: measures.received(), sink=True),
+    Pattern("broad", "everywhere; entropy, 1 = even", lambda _: measures.entropy(normalised=True), 0.85, 0.0),
 )
 
 
@@ -59,11 +71,11 @@ class Finding:
     key: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Survey:
     """All heads of one run: those with a pattern, by pattern and score, and how spread out each head is.
 
-    spread: (n_layers, n_heads), mean normalised entropy. too_few: patterns that this text cannot show, with the
+    spread: (n_layers, n_heads), mean normalised entropy. too_few: the patterns that this text cannot show, with the
     number of queries that could.
     """
 
@@ -76,71 +88,47 @@ class Survey:
         for each in self.findings:
             if layer in {None, each.layer}:
                 return each.layer, each.head
-        spread = self.spread if layer is None else self.spread[layer : layer + 1]
-        at, head = np.unravel_index(spread.argmin(), spread.shape)
-        return int(at) + (layer or 0), int(head)
+        layers = range(len(self.spread)) if layer is None else [layer]
+        return min(((at, head) for at in layers for head in range(self.spread.shape[1])), key=self.spread.__getitem__)
 
     def of(self, layer: int, head: int) -> Finding | None:
         """What was found about a head."""
         return next((each for each in self.findings if (each.layer, each.head) == (layer, head)), None)
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """The scores of one layer, by pattern: (n_patterns, n_heads) each; key: (n_heads,) where sinks look."""
-
-    weight: Array
-    value_weighted: Array
-    key: Array
-
-
-def survey(run: Run, ids: Array, *, causal: bool) -> Survey:
-    """Look at every head of a run over the ids, (n,)."""
+def survey(run: Run, ids: Array, sinks: Array, *, causal: bool) -> Survey:
+    """Look at every head of a run over the ids, (n,); sinks: bool (n,), the keys that say nothing about the text."""
     wanted = [pattern.measure(ids) for pattern in PATTERNS]
     nothing = np.zeros((1, len(ids), 1))
     by_even = attend(nothing, nothing, causal=causal).measure(*wanted)
-    # A query counts where an even head would score: it has a token before it, or has been seen before, …
-    counts = [pattern.on_one_key | (result[0] > 0) for pattern, result in zip(PATTERNS, by_even, strict=True)]
-    even = _scores(by_even, counts, by_even[_SINK].argmax(axis=-1))[:, 0]
-    layers = []
-    for layer, weights in enumerate(run.maps):
-        by_weight = weights.measure(*wanted)
-        key = by_weight[_SINK].argmax(axis=-1)
-        by_value = run.value_weighted(layer).measure(*wanted)
-        layers.append(_Scores(_scores(by_weight, counts, key), _scores(by_value, counts, key), key))
-    told = [len(ids) >= FEWEST and count.sum() >= FEWEST for count in counts]
-    found = [each for layer, scores in enumerate(layers) for each in _findings(layer, scores, even, told)]
-    order = {pattern.name: place for place, pattern in enumerate(PATTERNS)}
-    return Survey(
-        tuple(sorted(found, key=lambda each: (order[each.pattern.name], -each.weight))),
-        np.array([scores.weight[-1] for scores in layers]),
-        {p.name: int(count.sum()) for p, count, can in zip(PATTERNS, counts, told, strict=True) if not can},
-    )
+    by_weight = [map_.measure(*wanted) for map_ in run.maps]
+    by_value = [run.value_weighted(layer).measure(*wanted) for layer in range(len(run.layers))]
+    found: dict[tuple[int, int], Finding] = {}
+    too_few = {}
+    for place, pattern in enumerate(PATTERNS):
+        # A query counts where an even head would score: it has a token before it, or has been seen before, …
+        counts = by_even[place][0] > 0
+        queries = int(np.count_nonzero(counts))
+        if queries < FEWEST:
+            too_few[pattern.name] = queries
+            continue
+        even = float(pattern.score(by_even[place], counts, pattern.key(by_even[place], sinks))[0])
+        pairs = [(weight[place], value[place]) for weight, value in zip(by_weight, by_value, strict=True)]
+        heads = [each for layer, pair in enumerate(pairs) for each in _find(pattern, layer, *pair, counts, sinks, even)]
+        for each in sorted(heads, key=lambda each: -each.weight):
+            found.setdefault((each.layer, each.head), each)
+    spread = [results[-1].mean(axis=-1) for results in by_weight]  # by the measure of the last pattern, broad
+    return Survey(tuple(found.values()), np.array(spread), too_few)
 
 
-_SINK = next(place for place, pattern in enumerate(PATTERNS) if pattern.on_one_key)
-
-
-def _scores(results: tuple[Array, ...], counts: list[Array], key: Array) -> Array:
-    """(n_patterns, n_heads) from the results of the patterns' measures, (n_heads, n) each."""
-    n_heads, n = results[0].shape
-    scores = []
-    for pattern, result, count in zip(PATTERNS, results, counts, strict=True):
-        if pattern.on_one_key:
-            scores.append(result[np.arange(n_heads), key] / n)
-        else:
-            scores.append(result[:, count].mean(axis=-1) if count.any() else np.zeros(n_heads))
-    return np.array(scores)
-
-
-def _findings(layer: int, scores: _Scores, even: Array, told: list[bool]) -> list[Finding]:
-    found = []
-    for head in range(scores.weight.shape[1]):
-        for place, pattern in enumerate(PATTERNS):
-            weight = float(scores.weight[place, head])
-            if told[place] and weight >= max(pattern.least, pattern.over_even * even[place]):
-                key = int(scores.key[head]) if pattern.on_one_key else None
-                value_weighted = float(scores.value_weighted[place, head])
-                found.append(Finding(layer, head, pattern, weight, value_weighted, float(even[place]), key))
-                break
-    return found
+def _find(
+    pattern: Pattern, layer: int, by_weight: Array, by_value: Array, counts: Array, sinks: Array, even: float
+) -> Iterator[Finding]:
+    """The heads of a layer that have the pattern, from its measure of the weights and of the value-weighted map."""
+    key = pattern.key(by_weight, sinks)
+    weight, value_weighted = (pattern.score(result, counts, key) for result in (by_weight, by_value))
+    for head in np.flatnonzero(weight >= max(pattern.least, pattern.over_even * even)).tolist():
+        at = None if key is None else int(key[head])
+        # One key alone may be no candidate: a text without any word has no token to look at.
+        if at is None or sinks[at] == pattern.sink:
+            yield Finding(layer, head, pattern, float(weight[head]), float(value_weighted[head]), even, at)
