@@ -1,9 +1,12 @@
-"""Any library's array in, the same library's array out; a library is looked up, never imported.
+"""Any library's array in, the same library's array out, on its device; a library is looked up, never imported.
 
-Inside the package there are NumPy arrays only: views of the caller's memory, never written to.
+q, k and v stay in the caller's library, and the walk computes there (`own`). Everything small or asked for cell by cell
+(masks, ids, measures, single rows) is NumPy on the host (`view`, `floating`), a view of the caller's memory where the
+library allows one. Nothing of the caller's is ever written to.
 """
 
 import sys
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,23 +17,76 @@ from qkv.errors import ArgumentError, DTypeError, MissingError
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def is_torch(value: object) -> bool:
-    """Whether `value` is a tensor of a torch that is already loaded."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+@dataclass(frozen=True)
+class Library:
+    """The library and device that a caller's arrays belong to; xp is its array API namespace."""
+
+    name: str
+    device: str
+    xp: Any = field(compare=False, repr=False)
+    place: Any = field(compare=False, repr=False)
+
+    def give(self, value: Any, dtype: Any = None) -> Any:
+        """Host arrays, or a tuple of them, as arrays of the library on its device; a named tuple keeps its type."""
+        if isinstance(value, tuple):
+            parts = [self.give(part, dtype) for part in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if self.name == "numpy":
+            return value if dtype is None else value.astype(dtype, copy=False)
+        if not isinstance(value, np.ndarray | np.generic):
+            return value if dtype is None else self.xp.astype(value, dtype, copy=False)
+        given = self.xp.asarray(_plain(np.asarray(value)), device=self.place)
+        if value.dtype.name == "bfloat16":
+            dtype = self.xp.bfloat16
+        return given if dtype is None else self.xp.astype(given, dtype, copy=False)
 
 
-def library(value: object) -> str:
-    """The library that a result for this input belongs to: "numpy" or "torch"."""
-    return "torch" if is_torch(value) else "numpy"
+NUMPY = Library("numpy", "cpu", np, None)
+
+
+def library(value: Any) -> Library:
+    """The library that a result for this input belongs to; lists and numbers belong to NumPy."""
+    if isinstance(value, np.ndarray | np.generic | list | tuple | int | float | complex) or value is None:
+        return NUMPY
+    name = type(value).__module__.partition(".")[0]
+    if name not in ("torch", "jaxlib", "jax", "cupy", "dask") and not hasattr(value, "__array_namespace__"):
+        return NUMPY
+    try:
+        import array_api_compat
+    except ImportError:
+        raise MissingError(f"arrays of {name} need array-api-compat: pip install 'qkv[arrays]'") from None
+    xp = array_api_compat.array_namespace(value)
+    place = array_api_compat.device(value)
+    return Library("jax" if name == "jaxlib" else name, str(place), xp, place)
+
+
+def own(value: Any, name: str) -> tuple[Any, Library]:
+    """`value` as a float array of its own library: integers, booleans and lists become the library's default float."""
+    home = library(value)
+    if home.name == "numpy":
+        return floating(value, name), home
+    _refuse(value, name)
+    kind = dtype_name(value)
+    if kind in FLOATS:
+        return value, home
+    if home.xp.isdtype(value.dtype, ("bool", "integral")):
+        return home.xp.astype(value, home.xp.asarray(0.5).dtype), home
+    raise DTypeError(f"{name} has dtype {kind}; expected one of {', '.join(FLOATS)}")
+
+
+def dtype_name(array: Any) -> str:
+    """The plain name of an array's dtype: "float32", in whatever library."""
+    return array.dtype.name if isinstance(array, np.ndarray) else str(array.dtype).rpartition(".")[2]
 
 
 def view(value: Any, name: str) -> Array:
-    """`value` as a NumPy array that shares its memory where it has any; `name` is for the error."""
-    if is_torch(value):
-        return _view_tensor(value, name)
+    """`value` as a NumPy array on the host, sharing its memory where that is possible; `name` is for the error."""
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{name} is a numpy masked array; pass {name}.data and say what is hidden with mask=")
+    home = library(value)
+    if home.name != "numpy":
+        _refuse(value, name)
+        return host(value)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -40,21 +96,39 @@ def view(value: Any, name: str) -> Array:
     return array
 
 
-def _view_tensor(value: Any, name: str) -> Array:
-    torch = sys.modules["torch"]
-    if value.device.type != "cpu":
-        raise DTypeError(f"{name} is on {value.device}; this version computes on the CPU: pass {name}.cpu()")
-    if value.layout != torch.strided:
-        raise DTypeError(f"{name} has layout {value.layout}; expected a strided tensor: pass {name}.to_dense()")
-    if value.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            f"{name} requires grad, and gradients through the map are not there yet: "
-            f"pass {name}.detach(), or call under torch.no_grad()"
-        )
-    plain = value.detach().resolve_conj().resolve_neg()
-    if plain.dtype == torch.bfloat16:
-        return np.asarray(plain.view(torch.int16).numpy().view(bfloat16()))
-    return np.asarray(plain.numpy())
+def host(value: Any) -> Array:
+    """An array of any library as NumPy on the host, without a copy where it lies there already."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    home = library(value)
+    if home.name == "torch":
+        plain = value.detach().cpu().resolve_conj().resolve_neg()
+        if dtype_name(plain) == "bfloat16":
+            return np.asarray(plain.view(home.xp.int16).numpy().view(bfloat16()))
+        return np.asarray(plain.numpy())
+    if home.name == "array_api_strict":
+        return np.asarray(np.from_dlpack(home.xp.asarray(value, device=home.xp.Device("CPU_DEVICE"))))
+    return np.asarray(value.get() if hasattr(value, "get") else value)
+
+
+def like(array: Array, other: Any) -> Any:
+    """A host array in the library, on the device and of the dtype of `other`."""
+    return library(other).give(array, other.dtype)
+
+
+def in_order(array: Any) -> Any:
+    """A NumPy array in C order, copied where it is not; others as they are, for their order is their library's."""
+    return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array
+
+
+def floating(value: Any, name: str) -> Array:
+    """`value` on the host as one of the four float dtypes; integers, booleans and lists become float64."""
+    array = view(value, name)
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    if array.dtype.name not in FLOATS:
+        raise DTypeError(f"{name} has dtype {array.dtype}; expected one of {', '.join(FLOATS)}")
+    return array
 
 
 def bfloat16() -> DType:
@@ -66,30 +140,38 @@ def bfloat16() -> DType:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def floating(value: Any, name: str) -> Array:
-    """`value` as an array of one of the four float dtypes; integers, booleans and lists become float64."""
-    array = view(value, name)
-    if array.dtype.kind in "iub":
-        return array.astype(np.float64)
-    if array.dtype.name not in FLOATS:
-        raise DTypeError(f"{name} has dtype {array.dtype}; expected one of {', '.join(FLOATS)}")
-    return array
-
-
 def work_dtype(dtype: DType) -> DType:
     """The dtype that inputs of `dtype` are computed in: float64 for float64, float32 for all others."""
     return np.dtype(np.float64 if dtype.name == "float64" else np.float32)
 
 
-def restore(value: Any, kind: str) -> Any:
-    """A result as the caller's library wants it; tuples keep their type."""
-    if kind == "numpy":
-        return value
-    if isinstance(value, tuple):
-        parts = [restore(part, kind) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    torch = sys.modules["torch"]
-    array = np.ascontiguousarray(value)
+def restore(value: Any, home: Library) -> Any:
+    """A host result as the caller's library wants it; tuples keep their type."""
+    return home.give(value)
+
+
+def _refuse(value: Any, name: str) -> None:
+    """What a library can hold and no walk can compute with."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.device.type == "meta":
+            raise DTypeError(f"{name} is on meta and has no numbers; pass a tensor on a device")
+        if value.layout != torch.strided:
+            raise DTypeError(f"{name} has layout {value.layout}; expected a strided tensor: pass {name}.to_dense()")
+        if value.requires_grad and torch.is_grad_enabled():
+            raise ArgumentError(
+                f"{name} requires grad, and gradients through the map are not there yet: "
+                f"pass {name}.detach(), or call under torch.no_grad()"
+            )
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.core.Tracer):
+        raise ArgumentError(
+            f"{name} is traced by jax; a map reads its numbers: call outside jax.jit, jax.grad and jax.vmap"
+        )
+
+
+def _plain(array: Array) -> Array:
+    """An array that every library reads: contiguous, in native byte order, bfloat16 as float32."""
     if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).reshape(np.shape(value))
-    return torch.from_numpy(array).reshape(np.shape(value))
+        array = array.astype(np.float32)
+    return np.ascontiguousarray(array).reshape(np.shape(array))

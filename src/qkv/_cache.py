@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qkv._arrays import floating, library, restore
+from qkv._arrays import NUMPY, Library, floating, library, restore
 from qkv._typing import Array
 from qkv.errors import DTypeError, ShapeError
 
@@ -90,10 +90,10 @@ class KVCache:
         return larger
 
 
-def _first(buffer: Array, stop: int, kind: str) -> Any:
+def _first(buffer: Array, stop: int, home: Library) -> Any:
     """The first stop positions; NumPy's own view is read-only, for what is kept here must not change."""
-    if kind != "numpy":
-        return restore(buffer[..., :stop, :].copy(), kind)
+    if home != NUMPY:
+        return restore(buffer[..., :stop, :].copy(), home)
     view = buffer[..., :stop, :]
     view.flags.writeable = False
     return view

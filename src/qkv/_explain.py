@@ -1,13 +1,14 @@
 """One cell of the map taken apart, stage by stage."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from qkv._arrays import host
 from qkv._problem import Problem
 from qkv._tile import Tile
 from qkv._tiles import read_all_stages, row_sums, rows_of, weights_of
-from qkv._typing import Array
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ def explain(problem: Problem, head: int, i: int, j: int) -> Explanation:
     )
 
 
-def _dot(problem: Problem, tile: Tile) -> Array:
-    q = rows_of(problem.q, tile.lead, problem.n_heads, tile.rows, problem.work)
-    return problem.score.of(q, rows_of(problem.k, tile.lead, problem.n_heads, tile.keys, problem.work), 1.0)
+def _dot(problem: Problem, tile: Tile) -> Any:
+    q = rows_of(problem, problem.q, tile.lead, tile.rows, problem.n_heads)
+    return problem.score.of(q, rows_of(problem, problem.k, tile.lead, tile.keys, problem.n_heads), 1.0)
 
 
-def _cell(array: Array) -> float:
-    return float(np.ravel(array)[0])
+def _cell(array: Any) -> float:
+    return float(np.ravel(host(array))[0])

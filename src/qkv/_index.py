@@ -11,7 +11,7 @@ import numpy as np
 
 from qkv import _arrays
 from qkv._problem import Problem
-from qkv._read import Stage, points, rectangle, stage_dtype
+from qkv._read import Stage, points, rectangle
 from qkv._typing import Array, Shape
 from qkv.errors import DenseError
 
@@ -56,7 +56,7 @@ def get(problem: Problem, stage: Stage, lead: Array, entries: tuple[Any, ...]) -
 
 def refuse_large(cells: int, problem: Problem, stage: Stage, way_out: str) -> None:
     """Raise a DenseError when this many cells are more than 1 GiB."""
-    size = cells * stage_dtype(problem, stage).itemsize
+    size = cells * (problem.bytes_per_weight if stage == "weight" else problem.work.itemsize)
     if size > DENSE_LIMIT:
         raise DenseError(f"{cells:,} cells would take {size:,} bytes ({size / 2**30:.1f} GiB); {way_out}")
 
@@ -115,4 +115,3 @@ def _axes(entry: Any) -> int:
     if entry is None or entry is Ellipsis:
         return 0
     return entry.ndim if isinstance(entry, np.ndarray) and entry.dtype == bool else 1
-

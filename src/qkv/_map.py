@@ -9,7 +9,7 @@ from qkv import _arrays, _index, _tiles, measures
 from qkv._explain import Explanation, explain
 from qkv._matrix import Matrix, Scores
 from qkv._plan import Plan, plan
-from qkv._problem import Problem, check_lead, check_same_dtype, check_values
+from qkv._problem import Problem, check_lead, check_same_dtype, check_same_library, check_values
 from qkv._read import Stage
 from qkv._typing import Array, Shape
 from qkv.errors import ArgumentError, DTypeError, ShapeError
@@ -37,14 +37,15 @@ class AttentionMap(Matrix):
         """
         values = self._operand(v, "v")
         check_values(self._problem, self._lead, values)
-        out = _tiles.apply(self._problem, self._lead, _as_matrix(values, self.ndim))
-        return self._give(out[..., 0] if values.ndim == 1 else out)
+        out = _tiles.apply(self._problem, self._lead, _as_matrix(self._problem, values, self.ndim))
+        return out[..., 0] if values.ndim == 1 else out
 
     def __rmatmul__(self, x: Any) -> Any:
         """x @ A: x (…, n_heads, r, n_q) -> (…, n_heads, r, n_k), or (n_q,) -> (…, n_heads, n_k)."""
         rows = self._operand(x, "x")
-        out = self._transposed(rows if rows.ndim == 1 else rows.swapaxes(-1, -2))
-        return self._give(out if rows.ndim == 1 else out.swapaxes(-1, -2))
+        if rows.ndim == 1:
+            return self._transposed(rows)
+        return self._transposed(rows.mT).mT
 
     @property
     def T(self) -> "Transposed":  # noqa: N802 (NumPy's name)
@@ -86,7 +87,7 @@ class AttentionMap(Matrix):
         )
         tallies = [each.start(span) for each in wanted]
         _tiles.walk(problem, np.ravel(self._lead), list(tallies))
-        return tuple(self._give(tally.result()) for tally in tallies)
+        return tuple(problem.library.give(tally.result()) for tally in tallies)
 
     def lse(self) -> Any:
         """log Σ_j exp(score), nats: (…, n_q). See `measures.lse`."""
@@ -122,28 +123,29 @@ class AttentionMap(Matrix):
         problem = self._problem
         mask = "" if problem.mask is None else f", mask={problem.mask!r}"
         bias = "" if problem.bias is None else f", bias={problem.bias!r}"
-        dense = self.size * problem.dtype.itemsize
-        return f"AttentionMap(shape={self.shape}, {problem.dtype}{mask}{bias}, dense={_bytes(dense)}, path=tile walk)"
+        dense = self.size * problem.bytes_per_weight
+        what = f"shape={self.shape}, {_arrays.dtype_name(problem.q)}{mask}{bias}"
+        return f"AttentionMap({what}, dense={_bytes(dense)}, path=tile walk)"
 
     def _repr_html_(self) -> str:
         from qkv import _notebook  # drawing is loaded when something is drawn
 
         return _notebook.page(self)
 
-    def _operand(self, value: Any, name: str) -> Array:
-        array = _arrays.floating(value, name)
-        kind = _arrays.library(value)
-        if kind != self._problem.kind and not isinstance(value, list | tuple):
-            raise DTypeError(f"{name} is a {kind} array and q a {self._problem.kind} array; expected one library")
+    def _operand(self, value: Any, name: str) -> Any:
+        array, home = _arrays.own(value, name)
+        if isinstance(value, list | tuple):
+            array, home = self._problem.library.give(array), self._problem.library
+        check_same_library(self._problem.library, q=self._problem.library, **{name: home})
         return array
 
-    def _transposed(self, x: Array) -> Array:
+    def _transposed(self, x: Any) -> Any:
         """A.T @ x: (…, n_heads, n_q, c) -> (…, n_heads, n_k, c), or (n_q,) -> (…, n_heads, n_k)."""
         check_same_dtype(q=self._problem.q, x=x)
-        n_q = self.shape[-2]
-        if x.shape != (n_q,) and (x.ndim != self.ndim or x.shape[-2] != n_q):
-            raise ShapeError(f"x has shape {x.shape}; expected (…, n_heads, n_q, c) or (n_q,), with n_q = {n_q}")
-        matrix = _as_matrix(x, self.ndim)
+        n_q, shape = self.shape[-2], tuple(x.shape)
+        if shape != (n_q,) and (x.ndim != self.ndim or shape[-2] != n_q):
+            raise ShapeError(f"x has shape {shape}; expected (…, n_heads, n_q, c) or (n_q,), with n_q = {n_q}")
+        matrix = _as_matrix(self._problem, x, self.ndim)
         check_lead(self._problem, self._lead, matrix, "x")
         out = _tiles.apply_transposed(self._problem, self._lead, matrix)
         return out[..., 0] if x.ndim == 1 else out
@@ -179,7 +181,7 @@ class Transposed:
 
     def __matmul__(self, x: Any) -> Any:
         """x: (…, n_heads, n_q, c) -> (…, n_heads, n_k, c), never folded over a group; (n_q,) -> (…, n_heads, n_k)."""
-        return self._map._give(self._map._transposed(self._map._operand(x, "x")))
+        return self._map._transposed(self._map._operand(x, "x"))
 
     def __getitem__(self, index: Any) -> Any:
         """Integers and slices, as NumPy: `A.T[..., j, :]` is what key j receives from each query."""
@@ -190,11 +192,11 @@ class Transposed:
         cells = self._map[swapped]
         if isinstance(cells, AttentionMap):
             return cells.T
-        return cells.swapaxes(-1, -2) if all(isinstance(entry, slice) for entry in entries[-2:]) else cells
+        return cells.mT if all(isinstance(entry, slice) for entry in entries[-2:]) else cells
 
     def dense(self) -> Any:
         """Every cell: O(n_q · n_k) memory."""
-        return self._map.dense().swapaxes(-1, -2)
+        return self._map.dense().mT
 
     def __repr__(self) -> str:
         return f"Transposed({self._map!r})"
@@ -241,9 +243,9 @@ def attention(q: Any, k: Any, v: Any, **how: Any) -> Any:
     return attend(q, k, **how) @ v
 
 
-def _as_matrix(array: Array, ndim: int) -> Array:
+def _as_matrix(problem: Problem, array: Any, ndim: int) -> Any:
     """(n,) as one column for every head; anything else as it is."""
-    return array.reshape((1,) * (ndim - 2) + (-1, 1)) if array.ndim == 1 else array
+    return problem.library.xp.reshape(array, (1,) * (ndim - 2) + (-1, 1)) if array.ndim == 1 else array
 
 
 def _bytes(count: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qkv import _arrays, _index
+from qkv import _index
 from qkv._problem import Problem
 from qkv._read import Stage, rectangle, stage_dtype
 from qkv._typing import Array, Shape
@@ -38,8 +38,7 @@ class Matrix:
     @property
     def dtype(self) -> Any:
         """The dtype of the cells, as the caller's library names it."""
-        dtype = stage_dtype(self._problem, self._stage)
-        return _arrays.restore(np.empty(0, dtype), self._problem.kind).dtype
+        return stage_dtype(self._problem, self._stage)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -53,7 +52,7 @@ class Matrix:
         leading = _index.leading_only(entries, self.ndim)
         if leading is not None:
             return type(self)(self._problem, np.asarray(self._lead[leading]), self._stage)
-        return self._give(_index.get(self._problem, self._stage, self._lead, entries))
+        return self._cells(_index.get(self._problem, self._stage, self._lead, entries))
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -67,19 +66,20 @@ class Matrix:
 
     def dense(self) -> Any:
         """Every cell as an array of the caller's library: O(n_q · n_k) memory, for any size that fits."""
-        return self._give(self._dense())
+        return self._cells(self._dense())
 
     def _dense(self) -> Array:
         n_q, n_k = self._problem.shape[-2:]
         cells = rectangle(self._problem, self._stage, np.ravel(self._lead), np.arange(n_q), np.arange(n_k))
         return cells.reshape(self.shape)
 
-    def _give(self, value: Any) -> Any:
-        return _arrays.restore(value, self._problem.kind)
+    def _cells(self, cells: Array) -> Any:
+        """Cells computed on the host as the caller's library wants them."""
+        return self._problem.library.give(cells, self.dtype)
 
 
 class Scores(Matrix):
     """The scores of a map at one stage, in nats: indexes like the map, and is not stored either."""
 
     def __repr__(self) -> str:
-        return f"Scores(stage={self._stage!r}, shape={self.shape}, {stage_dtype(self._problem, self._stage)})"
+        return f"Scores(stage={self._stage!r}, shape={self.shape}, {self._problem.work})"

@@ -19,7 +19,7 @@ def merge(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
     """
     if not parts:
         raise ArgumentError("merge got no parts; expected [(out, lse), …]")
-    kind = _arrays.library(parts[0][0])
+    home = _arrays.library(parts[0][0])
     outs = [_arrays.floating(out, "out") for out, _ in parts]
     sums = [_arrays.floating(lse, "lse") for _, lse in parts]
     check_same_dtype(**{f"out {at}": out for at, out in enumerate(outs)})
@@ -36,4 +36,4 @@ def merge(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
         shares = np.exp(stacked - np.where(np.isneginf(total), 0, total))[..., None]
         terms = [np.where(share == 0, 0, share * out.astype(work)) for share, out in zip(shares, outs, strict=True)]
         out = np.sum(terms, axis=0).astype(outs[0].dtype)
-    return _arrays.restore(out, kind), _arrays.restore(total, kind)
+    return home.give(out), home.give(total)

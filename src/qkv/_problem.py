@@ -24,15 +24,15 @@ KEY_TILE = 1024  # keys of a tile: 128 × 1024 × 4 B = 512 KiB, so the handful 
 class Problem:
     """q, k and everything that decides the weights.
 
-    q: (…, n_heads, n_q, d_q) and k: (…, n_kv_heads, n_k, d_k), or both 2-D for one head; views of the caller's memory.
+    q: (…, n_heads, n_q, d_q) and k: (…, n_kv_heads, n_k, d_k), or both 2-D for one head; the caller's own arrays.
     shape: of the map, (…, n_heads, n_q, n_k).
     factor: scale / temperature. sinks: (n_heads,) nats, or None. bias, mask: values, or None.
-    kind: the library that results belong to. offset: the alignment that the mask states, or None.
+    library: where q and k and all results belong. offset: the alignment that the mask states, or None.
     """
 
-    q: Array
-    k: Array
-    kind: str
+    q: Any
+    k: Any
+    library: _arrays.Library
     shape: Shape
     score: scores.Score
     scale: float
@@ -49,14 +49,23 @@ class Problem:
         return self.scale / self.temperature
 
     @property
-    def dtype(self) -> DType:
-        """The dtype of the weights and of A @ v."""
-        return self.q.dtype.newbyteorder("=")
+    def dtype(self) -> Any:
+        """The dtype of the weights and of A @ v, as the caller's library names it."""
+        return self.q.dtype.newbyteorder("=") if self.library == _arrays.NUMPY else self.q.dtype
 
     @property
     def work(self) -> DType:
-        """The dtype that everything is computed in, and that of lse and the measures."""
-        return _arrays.work_dtype(self.q.dtype)
+        """The dtype that everything is computed in, and that of lse and the measures, as NumPy names it."""
+        return np.dtype(np.float64 if _arrays.dtype_name(self.q) == "float64" else np.float32)
+
+    @property
+    def work_own(self) -> Any:
+        """`work` as the caller's library names it."""
+        return getattr(self.library.xp, self.work.name)
+
+    @property
+    def bytes_per_weight(self) -> int:
+        return {"float64": 8, "float32": 4}.get(_arrays.dtype_name(self.q), 2)
 
     @property
     def n_heads(self) -> int:
@@ -97,13 +106,13 @@ class Problem:
         softcap: float | None = None, sinks: Any = None, empty: str = "zero",
     ) -> "Problem":  # fmt: skip
         """Check every argument of `attend` and gather them; the errors are those of `qkv.errors`."""
-        q_array, k_array, kind = _inputs(q, k)
-        shape = _map_shape(q_array.shape, k_array.shape)
+        q_array, k_array, home = _inputs(q, k)
+        shape = _map_shape(tuple(q_array.shape), tuple(k_array.shape))
         if score is None:
             score = scores.Dot()
         elif not isinstance(score, scores.Score):
             raise DTypeError(f"score is {type(score).__name__}; expected a value of qkv.scores, e.g. scores.Dot()")
-        score.check(q_array.shape, k_array.shape)
+        score.check(tuple(q_array.shape), tuple(k_array.shape))
         rule = _mask(causal, window, lengths, mask)
         if rule is not None:
             rule.check(shape)
@@ -111,7 +120,7 @@ class Problem:
         problem = Problem(
             q=q_array,
             k=k_array,
-            kind=kind,
+            library=home,
             shape=shape,
             score=score,
             scale=score.scale(k_array.shape[-1]) if scale is None else _number(scale, "scale"),
@@ -132,17 +141,24 @@ def spans(size: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
-def _inputs(q: Any, k: Any) -> tuple[Array, Array, str]:
-    q_array, k_array = _arrays.floating(q, "q"), _arrays.floating(k, "k")
-    if _arrays.library(q) != _arrays.library(k):
-        raise DTypeError(f"q is a {_arrays.library(q)} array and k a {_arrays.library(k)} array; expected one library")
+def _inputs(q: Any, k: Any) -> tuple[Any, Any, _arrays.Library]:
+    q_array, home = _arrays.own(q, "q")
+    k_array, other = _arrays.own(k, "k")
+    check_same_library(home, q=home, k=other)
     check_same_dtype(q=q_array, k=k_array)
-    return q_array, k_array, _arrays.library(q)
+    return q_array, k_array, home
 
 
-def check_same_dtype(**arrays: Array) -> None:
+def check_same_library(home: _arrays.Library, **homes: _arrays.Library) -> None:
+    """q, k and v belong to one library and lie on one device; the error names each."""
+    if any(other != home for other in homes.values()):
+        said = " and ".join(f"{name} a {other.name} array on {other.device}" for name, other in homes.items())
+        raise DTypeError(f"{said.replace(' a ', ' is a ', 1)}; expected one library and one device")
+
+
+def check_same_dtype(**arrays: Any) -> None:
     """q, k and v share one dtype; the error names each."""
-    names = {name: array.dtype.name for name, array in arrays.items()}
+    names = {name: _arrays.dtype_name(array) for name, array in arrays.items()}
     if len(set(names.values())) > 1:
         raise DTypeError(
             f"{' and '.join(names)} have dtypes {' and '.join(names.values())}; expected one float dtype for all: "
@@ -270,22 +286,22 @@ def visible(problem: Problem, tile: Tile, bias: Array | None = None) -> bool | A
     return ~hidden if sees is True else sees & ~hidden
 
 
-def check_values(problem: Problem, lead: Array, v: Array) -> None:
+def check_values(problem: Problem, lead: Array, v: Any) -> None:
     """The values for the heads of `lead`: (…, n_heads, n_k, d_v), fewer heads where the map has them all, or (n_k,)."""
     check_same_dtype(q=problem.q, v=v)
     n_k = problem.shape[-1]
-    if v.ndim == 1 and v.shape == (n_k,):
+    if tuple(v.shape) == (n_k,):
         return
     if v.ndim != lead.ndim + 2 or v.shape[-2] != n_k:
         axes = "(n_k, d_v)" if lead.ndim == 0 else "(…, n_kv_heads or n_heads, n_k, d_v)"
         raise ShapeError(
-            f"v has shape {v.shape}; expected {axes} or (n_k,), with n_k = {n_k}, for a map of shape "
+            f"v has shape {tuple(v.shape)}; expected {axes} or (n_k,), with n_k = {n_k}, for a map of shape "
             f"{lead.shape + problem.shape[-2:]}"
         )
     check_lead(problem, lead, v, "v", grouped=True)
 
 
-def check_lead(problem: Problem, lead: Array, array: Array, name: str, grouped: bool = False) -> None:
+def check_lead(problem: Problem, lead: Array, array: Any, name: str, grouped: bool = False) -> None:
     """The axes of v or x before its last two broadcast to those of the map; grouped heads only where all are there."""
     if lead.ndim == 0:
         return
@@ -293,8 +309,8 @@ def check_lead(problem: Problem, lead: Array, array: Array, name: str, grouped: 
     every_head = np.arange(problem.n_heads)
     whole = lead.shape[-1] == problem.n_heads and bool((lead % max(1, problem.n_heads) == every_head).all())
     shares = grouped and whole and heads > 0 and problem.n_heads % heads == 0
-    if not (broadcasts(array.shape[:-3], lead.shape[:-1]) and (shares or heads in (1, lead.shape[-1]))):
+    if not (broadcasts(tuple(array.shape[:-3]), lead.shape[:-1]) and (shares or heads in (1, lead.shape[-1]))):
         raise ShapeError(
-            f"{name} has leading axes {array.shape[:-2]}; expected axes that broadcast to {lead.shape}, the map's"
+            f"{name} has leading axes {tuple(array.shape[:-2])}; expected ones that broadcast to {lead.shape}"
             + (", or n_kv_heads in place of n_heads" if grouped and whole else "")
         )

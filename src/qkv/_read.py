@@ -1,9 +1,10 @@
 """Exact cells of the map on request: a rectangle of it, or single cells. Memory: the result and one tile."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from qkv._arrays import NUMPY, host
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem
 from qkv._tiles import Rows, read_all_stages, read_scores, row_sums, weights_of
 from qkv._typing import Array, DType
@@ -11,9 +12,14 @@ from qkv._typing import Array, DType
 Stage = Literal["weight", "raw", "capped", "biased"]
 
 
-def stage_dtype(problem: Problem, stage: Stage) -> DType:
+def stage_dtype(problem: Problem, stage: Stage) -> Any:
     """Weights are of the dtype of q; scores, like lse, of the dtype that everything is computed in."""
-    return problem.dtype if stage == "weight" else problem.work
+    return problem.dtype if stage == "weight" else problem.work_own
+
+
+def _host_dtype(problem: Problem, stage: Stage) -> DType:
+    """The dtype in which cells are gathered on the host: that of the stage where NumPy has it."""
+    return np.dtype(stage_dtype(problem, stage)) if problem.library == NUMPY else problem.work
 
 
 def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) -> Array:
@@ -50,7 +56,7 @@ def points(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) -> 
 
 def _empty(problem: Problem, stage: Stage, shape: tuple[int, ...]) -> Array:
     """What a cell is where nobody may see it."""
-    return np.full(shape, -np.inf if stage == "biased" else 0, stage_dtype(problem, stage))
+    return np.full(shape, -np.inf if stage == "biased" else 0, _host_dtype(problem, stage))
 
 
 def _by_tile(index: Array, step: int) -> list[tuple[Array, slice]]:
@@ -68,9 +74,9 @@ def _cells(problem: Problem, stage: Stage, heads: Array, rows: slice, keys: slic
     """A part of one tile at a stage, or None where it is what `_empty` says."""
     if sums is not None:
         scores = read_scores(problem, heads, rows, keys)
-        return None if scores is None else weights_of(scores, sums)
+        return None if scores is None else host(weights_of(scores, sums))
     if stage == "biased":
         scores = read_scores(problem, heads, rows, keys)
-        return None if scores is None else scores.biased
+        return None if scores is None else host(scores.biased)
     every = read_all_stages(problem, heads, rows, keys)
-    return every.raw if stage == "raw" else every.capped
+    return host(every.raw if stage == "raw" else every.capped)

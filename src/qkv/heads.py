@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from qkv._arrays import floating, library, restore, view, work_dtype
+from qkv._arrays import Library, floating, library, restore, view, work_dtype
 from qkv._cache import KVCache
 from qkv._map import AttentionMap, attend
 from qkv._typing import Array, DType
@@ -225,7 +225,7 @@ class MultiHead:
             )
         return array
 
-    def _heads(self, rows: Array, part: str, kind: str) -> Any:
+    def _heads(self, rows: Array, part: str, kind: Library) -> Any:
         """The rows projected with w_part and b_part, split into heads."""
         n_heads = self.n_heads if part == "q" else self._n_kv_heads
         projected = _affine(rows, getattr(self, f"w_{part}"), getattr(self, f"b_{part}"))

@@ -21,7 +21,7 @@ __all__ = ["Additive", "Bilinear", "Dot", "Score"]
 class Score:
     """A function of one query and one key; `of` gives all pairs of a tile."""
 
-    def of(self, q: Array, k: Array, factor: float) -> Array:
+    def of(self, q: Any, k: Any, factor: float) -> Any:
         """factor · score: (heads, rows, d_q), (heads, keys, d_k) -> (heads, rows, keys)."""
         raise NotImplementedError
 
@@ -37,10 +37,10 @@ class Score:
 class Dot(Score):
     """q·k, scaled by 1/√d_k where no scale is given (Vaswani et al. 2017, eq. 1)."""
 
-    def of(self, q: Array, k: Array, factor: float) -> Array:
+    def of(self, q: Any, k: Any, factor: float) -> Any:
         # q is scaled, not the product: fewer multiplications, and a product too large for the dtype cannot arise
         # where the scaled score fits
-        return np.matmul(q * q.dtype.type(factor), k.swapaxes(-1, -2))
+        return (q * factor) @ k.mT
 
     def scale(self, d_k: int) -> float:
         return 1.0 / math.sqrt(d_k) if d_k else 1.0
@@ -62,9 +62,8 @@ class Bilinear(Score):
     def __post_init__(self) -> None:
         object.__setattr__(self, "w", _matrix(self.w, "w of Bilinear", 2))
 
-    def of(self, q: Array, k: Array, factor: float) -> Array:
-        w = self.w.astype(q.dtype, copy=False)
-        return np.matmul(np.matmul(q * q.dtype.type(factor), w), k.swapaxes(-1, -2))
+    def of(self, q: Any, k: Any, factor: float) -> Any:
+        return (q * factor) @ _arrays.like(self.w, q) @ k.mT
 
     def check(self, q: Shape, k: Shape) -> None:
         if self.w.shape != (q[-1], k[-1]):
@@ -89,16 +88,16 @@ class Additive(Score):
             if value is not None:
                 object.__setattr__(self, name, _matrix(value, f"{name} of Additive", ndim))
 
-    def of(self, q: Array, k: Array, factor: float) -> Array:
-        hidden_q = np.matmul(q, self.w_q.astype(q.dtype, copy=False))
-        hidden_k = np.matmul(k, self.w_k.astype(q.dtype, copy=False))
+    def of(self, q: Any, k: Any, factor: float) -> Any:
+        hidden_q, hidden_k = q @ _arrays.like(self.w_q, q), k @ _arrays.like(self.w_k, q)
         if self.b is not None:
-            hidden_k = hidden_k + self.b.astype(q.dtype, copy=False)
-        total = np.zeros((*np.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2]), q.dtype)
+            hidden_k = hidden_k + _arrays.like(self.b, q)
+        tanh, total = _arrays.library(q).xp.tanh, 0.0
         # one hidden unit at a time: never (rows, keys, hidden) at once
-        for unit, v in enumerate(self.v.astype(q.dtype) * q.dtype.type(factor)):
-            total += v * np.tanh(hidden_q[..., :, None, unit] + hidden_k[..., None, :, unit])
-        return total
+        for unit, v in enumerate(self.v.tolist()):
+            here = slice(unit, unit + 1)
+            total = total + (v * factor) * tanh(hidden_q[..., here] + hidden_k[..., here].mT)
+        return total if self.v.size else _arrays.like(np.zeros((q.shape[0], q.shape[1], k.shape[1])), q)
 
     def check(self, q: Shape, k: Shape) -> None:
         hidden = self.v.shape[0]

@@ -42,6 +42,7 @@ KNOWN_ONLY_BY = {"draw": {"_notebook", "cli"}, "models": {"cli"}}
 
 # Where a library that is no dependency of `import qkv` may be imported.
 AT_HOME = {
+    "array_api_compat": {"_arrays"},
     "ml_dtypes": {"_arrays"},
     "PIL": {"draw"},
     "safetensors": {"models"},
