@@ -273,3 +273,16 @@ def test_broadcast_batch_axes_are_shared_without_a_copy():
     q, k, v = qkv_arrays(13, 5, 6, batch=3)
     one = qkv.attend(q, k[:1]) @ v[:1]
     np.testing.assert_array_equal(one, qkv.attend(q, np.repeat(k[:1], 3, 0)) @ np.repeat(v[:1], 3, 0))
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.float32, 3e38), (np.float64, 1.7e308), (np.float16, 6e4)])
+@pytest.mark.parametrize("n_k", [4, 1500])
+def test_an_average_of_the_largest_numbers_does_not_overflow(dtype, large, n_k):
+    q, k = np.zeros((2, 3), dtype), np.zeros((n_k, 3), dtype)
+    v = np.full((n_k, 2), large, dtype)
+    v[:, 1] = 1
+    out = qkv.attention(q, k, v)
+    np.testing.assert_allclose(out[:, 0], large, rtol=2e-3 if dtype == np.float16 else 1e-6)
+    np.testing.assert_allclose(out[:, 1], 1, rtol=1e-6)
+    v[0, 0] = np.inf
+    assert np.isinf(qkv.attention(q, k, v)[:, 0]).all()

@@ -8,6 +8,7 @@ in O(n) memory.
 from qkv import biases, errors, formula, masks, measures, scores
 from qkv._map import AttentionMap, attend, attention
 from qkv._merge import merge
+from qkv._rollout import rollout
 from qkv.errors import (
     ArgumentError,
     DenseError,
@@ -39,5 +40,6 @@ __all__ = [
     "masks",
     "measures",
     "merge",
+    "rollout",
     "scores",
 ]

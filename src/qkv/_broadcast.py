@@ -1,5 +1,7 @@
 """Whether an array given beside q and k fits the map, said in one sentence when it does not."""
 
+import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,15 @@ def count(value: Any, name: str) -> int | None:
     if value < 0:
         raise ArgumentError(f"{name} is {value}; expected an integer >= 0, or None for no limit")
     return int(value)
+
+
+def real(value: Any, name: str) -> float:
+    """`value` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise DTypeError(f"{name} is {said(value)}; expected one real number")
+    if not math.isfinite(value):
+        raise ArgumentError(f"{name} is {value}; expected a finite number")
+    return float(value)
 
 
 def said(value: Any) -> str:

@@ -183,7 +183,10 @@ def _map_shape(q: Shape, k: Shape) -> Shape:
     try:
         batch = np.broadcast_shapes(q[:-3], k[:-3])
     except ValueError:
-        raise ShapeError(f"q and k have batch axes {q[:-3]} and {k[:-3]}; expected axes that broadcast") from None
+        raise ShapeError(
+            f"q and k have batch axes {q[:-3]} and {k[:-3]} (q.shape = {q}, k.shape = {k}); expected equal ones, or 1 "
+            "for an axis that is shared"
+        ) from None
     return (*batch, n_heads, q[-2], k[-2])
 
 

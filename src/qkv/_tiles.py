@@ -232,6 +232,7 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
     v: (…, n_k, d_v), its leading axes broadcasting to those of lead, the last maybe shared -> (*lead, n_q, d_v).
     """
     home, n_heads = problem.library, lead.shape[-1] if lead.ndim else 1
+    shrink = _room(problem, v)
     groups = []
     for place, heads in problem.heads(lead.reshape(-1)):
         at = _places(place, lead.shape)
@@ -243,11 +244,12 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
                 scores = read_scores(problem, heads, rows, keys)
                 if scores is not None:
                     weight, correction = running.add(scores)
-                    values = rows_of(problem, v, at, keys, n_heads)
+                    values = rows_of(problem, v, at, keys, n_heads) * shrink
                     with np.errstate(all="ignore"):
                         total = total * correction + average(home, weight, scores.visible, values)
             with np.errstate(all="ignore"):
-                parts.append(home.xp.astype(total / running.rows().divisor, problem.dtype, copy=False))
+                mean = total / running.rows().divisor / shrink
+                parts.append(home.xp.astype(mean, problem.dtype, copy=False))
         groups.append(parts)
     return _join(problem, groups, (*lead.shape, problem.shape[-2], v.shape[-1]))
 
@@ -272,6 +274,20 @@ def apply_transposed(problem: Problem, lead: Array, x: Any) -> Any:
         with np.errstate(over="ignore"):
             groups.append([home.xp.astype(each, problem.dtype, copy=False) for each in sums])
     return _join(problem, groups, (*lead.shape, problem.shape[-1], x.shape[-1]))
+
+
+def _room(problem: Problem, v: Any) -> float:
+    """A power of two that values are multiplied by, so that their sum over all keys fits where their average does.
+
+    1 but for values near the largest number of the dtype; a power of two changes no bit of them.
+    """
+    xp, limit = problem.library.xp, float(np.finfo(problem.work).max) / max(1, problem.shape[-1])
+    if 0 in v.shape:
+        return 1.0
+    wide = xp.astype(v, problem.work_own, copy=False)
+    with np.errstate(all="ignore"):
+        largest = float(xp.max(xp.where(xp.isfinite(wide), xp.abs(wide), 0.0)))
+    return 1.0 if largest <= limit else 2.0 ** -math.ceil(math.log2(largest / limit))
 
 
 def _zeros(problem: Problem, heads: int, span: slice, like: Any) -> Any:

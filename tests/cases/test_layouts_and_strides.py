@@ -11,11 +11,12 @@ import qkv
 from cases.definition import (
     BFLOAT16,
     DTYPES,
-    Answer,
     as64,
+    assert_close_to_definition,
     assert_same,
     bits,
     check,
+    exact_and_naive,
     map_shape,
     normal,
     qkv_arrays,
@@ -178,20 +179,22 @@ def test_nothing_of_the_callers_is_written(n, dtype, writeable):
     assert [bits(x) for x in inputs] == before
 
 
-# torch: bfloat16 has no NumPy dtype of its own, so both spellings must agree
-def test_torch_bfloat16_goes_in_and_comes_out():
+# torch: bfloat16 has no NumPy dtype of its own, so both spellings must agree, as far as two libraries' sums do
+@pytest.mark.parametrize(("n_q", "n_k"), [(3, 5), (129, 1025)])
+def test_torch_bfloat16_goes_in_and_comes_out(n_q, n_k):
     torch = pytest.importorskip("torch", reason="torch is optional for users of qkv")
-    arrays = qkv_arrays(168, 129, 1025, dtype=BFLOAT16)
-    tensors = [torch.from_numpy(as64(x)).to(torch.bfloat16) for x in arrays]
-    want = check(*arrays, causal=True)
-    a = qkv.attend(tensors[0], tensors[1], causal=True)
-    got = Answer(a @ tensors[2], None, a.lse())
-    assert isinstance(got.out, torch.Tensor)
-    assert got.out.dtype == torch.bfloat16
-    assert isinstance(got.lse, torch.Tensor)
-    assert got.lse.dtype == torch.float32
-    np.testing.assert_array_equal(as64(got.out), as64(want.out))
-    np.testing.assert_array_equal(as64(got.lse), as64(want.lse))
+    arrays = qkv_arrays(168, n_q, n_k, dtype=BFLOAT16)
+    q, k, v = (torch.from_numpy(as64(x)).to(torch.bfloat16) for x in arrays)
+    a = qkv.attend(q, k, causal=True)
+    out, lse = a @ v, a.lse()
+    assert isinstance(out, torch.Tensor)
+    assert isinstance(lse, torch.Tensor)
+    assert (out.dtype, lse.dtype) == (torch.bfloat16, torch.float32)
+    visible = visible_cells(map_shape(*arrays[:2]), causal=True)
+    exact, naive = exact_and_naive(*arrays, visible=visible)
+    assert_close_to_definition(out, exact.out, naive.out, BFLOAT16)
+    assert_close_to_definition(lse, exact.lse, naive.lse, np.float32)
+    assert_same(as64(out).astype(BFLOAT16), check(*arrays, causal=True).out)
 
 
 # torch: strides and dtypes of its own

@@ -15,6 +15,7 @@ from qkv.cli._terminal import NARROWEST, Colour, bold, quote, wrap
 from qkv.cli.patterns import FEWEST, PATTERNS, Finding
 
 LISTED = 3  # heads of one pattern that are listed
+LAST = 50  # columns of the table of heads before its last one
 CAVEAT = "Weights are not an explanation: they say where, not what comes of it."
 VALUE_WEIGHTED = "Value-weighted: weight · ‖v W_O‖ as a share, how far a key can move the output."
 
@@ -55,9 +56,10 @@ def _heads(seen: Seen, colour: Colour, width: int) -> str:
         lines.append(_fit("  head     pattern         weight  value-weighted  looks at", width))
     for _, group in groupby(findings, key=lambda each: each.pattern):
         alike = list(group)
-        lines += [_fit(_head(each, seen), width) for each in alike[:LISTED]]
-        if len(alike) > LISTED:
-            lines.append(f"           and {len(alike) - LISTED} more")
+        listed = [each for place, each in enumerate(alike) if place < LISTED or _shown(each, seen)]
+        lines += [_fit(_head(each, seen), width) for each in listed]
+        if len(alike) > len(listed):
+            lines.append(f"           and {len(alike) - len(listed)} more")
     if not findings:
         why = "Too short a text to tell heads apart" if len(too_few) == len(PATTERNS) else "No head stands out"
         lines.append(f"{why}; the most decided one is shown.")
@@ -67,18 +69,25 @@ def _heads(seen: Seen, colour: Colour, width: int) -> str:
     return "\n".join(lines)
 
 
+def _shown(found: Finding, seen: Seen) -> bool:
+    return (found.layer, found.head) == (seen.layer, seen.head)
+
+
 def _head(found: Finding, seen: Seen) -> str:
-    shown = (found.layer, found.head) == (seen.layer, seen.head)
+    mark = ">" if _shown(found, seen) else " "
+    head = f"({found.layer}, {found.head})"
     key = "" if found.key is None else quote(seen.tokens[found.key])
     return (
-        f"{'>' if shown else ' '} {f'({found.layer}, {found.head})':<7}  {found.pattern.name:<14} {found.weight:7.2f}"
-        f"{found.value_weighted:16.2f}  {found.pattern.looks_at.format(key=key)}"
+        f"{mark} {head:<8} {found.pattern.name:<14} {found.weight:7.2f}{found.value_weighted:16.2f}  "
+        f"{found.pattern.looks_at.format(key=key)}"
     )
 
 
 def _fit(line: str, width: int) -> str:
-    """The line cut to the width."""
-    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
+    """A line of the table cut to the width, without its last column where too little of that would be left."""
+    if cell_len(line) <= width:
+        return line
+    return line[:LAST].rstrip() if width < LAST + 12 else set_cell_size(line, width - 1).rstrip() + "…"
 
 
 def _map(seen: Seen, colour: Colour, width: int) -> str:
@@ -99,7 +108,7 @@ def _top_keys(seen: Seen, colour: Colour, width: int) -> str:
     how = "" if seen.asked else ", the most decided; --query shows another"
     return "\n".join(
         [
-            bold(_fit(f"Where query {seen.query} {quote(seen.tokens[seen.query])} looks{how}", width), colour),
+            bold(wrap(f"Where query {seen.query} {quote(seen.tokens[seen.query])} looks{how}", width), colour),
             f"{'':{start}}{'weight':{side - start}}value-weighted",
             *(a + " " * (side - _cells(a)) + b for a, b in zip(left, right, strict=True)),
         ]

@@ -25,7 +25,9 @@ Examples:
 
 def look(
     context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="What the model reads; - is stdin.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What the model reads; - is stdin.", show_default=False)
+    ] = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="minilm or induction.")] = models.NAMES[0],
     layer: Annotated[int | None, typer.Option(metavar="N", help="Layer of the head to show, from 0.")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Head in that layer, from 0.")] = None,

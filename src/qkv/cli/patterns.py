@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qkv import attend, measures
+from qkv import measures
+from qkv._map import attend
 from qkv._typing import Array
 from qkv.measures import Measure
 from qkv.models import Run
