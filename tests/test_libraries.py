@@ -145,6 +145,11 @@ def test_rows_rectangles_and_cells_are_those_of_the_dense_map_in_every_library(l
     assert A.explain(0, 1, 7, 3).weight == pytest.approx(float(dense[0, 1, 7, 3]))
 
 
+def test_the_plan_says_where_it_computes(library):
+    plan = qkv.attend(*map(library, problem("float32")[:2])).plan()
+    assert plan.device == library.device and plan.library in str(plan) and plan.device in str(plan)
+
+
 def test_what_goes_back_to_the_keys_keeps_its_library(library):
     host = problem("float32", 20, 30)
     q, k, v = map(library, host)

@@ -1,4 +1,4 @@
-"""Every measure against its formula on dense weights in float64, over every kind of problem, and the laws between them."""
+"""Every measure against its formula on dense float64 weights, over every kind of problem, and the laws between them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,66 +8,18 @@ import pytest
 
 import qkv
 from cases.definition import as64, assert_close_to_definition, define, normal, qkv_arrays
+from dense import IDS, N_K, N_Q, PROBLEMS, dense, placed, problem, visible_of
 from qkv import measures
 
 Dense = Callable[[np.ndarray, np.ndarray], np.ndarray]  # weights and scores of the formula -> the measure
 
-N_Q, N_K = 131, 1030  # two query tiles and two key tiles, none of them full
-IDS = np.random.default_rng(5).integers(0, 9, N_K)
 LABELS = np.random.default_rng(6).integers(-2, 3, N_K)
 KEYS = np.array([0, 1, 1029, 700])
-
-
-def visible_of(shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Which cells each of the problems below shows, by index arithmetic alone."""
-    n_q, n_k = shape[-2:]
-    i, j = np.arange(n_q)[:, None] + n_k - n_q, np.arange(n_k)
-    every = {"plain": np.ones((n_q, n_k), bool), "sinks": j <= i, "causal": j <= i}
-    every["window"] = (j >= i - 200) & (j <= i + 3)
-    every["holes"] = np.random.default_rng(8).random((n_q, n_k)) < 0.5
-    every["holes"][[0, 130]] = False  # two queries that may see nothing
-    every["holes"][:, 7] = False  # a key that nobody may see
-    every["holes"][5, :] = j == 1029  # a query that sees one key, in its last tile
-    every["capped"] = j <= i
-    return every[name]
-
-
-PROBLEMS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "causal": {"causal": True},
-    "window": {"window": (200, 3)},
-    "holes": {"mask": visible_of((N_Q, N_K), "holes")},
-    "sinks": {"causal": True, "sinks": [0.5, -1.0]},
-    "capped": {"causal": True, "softcap": 2.0, "temperature": 0.5, "bias": "slope"},
-}
-
-
-def problem(name: str, dtype: Any, n_q: int = N_Q, n_k: int = N_K) -> tuple[Any, Any, dict[str, Any]]:
-    q, k, _ = qkv_arrays(11, n_q, n_k, dtype=dtype)
-    arguments = dict(PROBLEMS[name])
-    if arguments.get("bias") == "slope":
-        arguments["bias"] = np.linspace(-3, 3, n_k, dtype=dtype)[None, :]
-    return q, k, arguments
-
-
-def dense(q: Any, k: Any, name: str, arguments: dict[str, Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and scores (raw, before softcap and bias) of the formula."""
-    rest = {key: value for key, value in arguments.items() if key not in ("causal", "window", "mask")}
-    visible = visible_of((q.shape[-2], k.shape[-2]), name)
-    answer = define(q, k, np.ones_like(k), dtype=dtype, visible=visible, **rest)
-    raw = q.astype(dtype) @ k.astype(dtype).swapaxes(-1, -2) / np.sqrt(dtype(q.shape[-1]))
-    return answer.weights, np.where(visible, raw / dtype(arguments.get("temperature", 1.0)), -np.inf)
 
 
 def surprise(w: np.ndarray) -> np.ndarray:
     """−Σ w log w, 0 log 0 = 0."""
     return -(w * np.log(np.where(w > 0, w, 1))).sum(-1)
-
-
-def placed(w: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Visible cells, aligned position of each query, key positions."""
-    n_q, n_k = w.shape[-2:]
-    return visible_of(w.shape, name), np.arange(n_q)[:, None] + n_k - n_q, np.arange(n_k)
 
 
 def pooled(w: np.ndarray, visible: np.ndarray, height: int, width: int, pool: str) -> np.ndarray:
@@ -187,7 +139,7 @@ def test_mass_by_label_equals_the_sums_of_dense_float64_weights():
     label, share = qkv.attend(q, k, **arguments).mass(labels=LABELS)
     w, _ = dense(q, k, "holes", arguments, np.float64)
     np.testing.assert_array_equal(label, np.unique(LABELS))
-    wanted = np.stack([w[..., LABELS == each].sum(-1) for each in label], axis=-1)
+    wanted = np.stack([w[..., each == LABELS].sum(-1) for each in label], axis=-1)
     np.testing.assert_allclose(share, wanted, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(share.sum(-1), w.sum(-1), rtol=1e-12)
 
@@ -252,7 +204,7 @@ def test_the_own_position_of_a_query_is_the_one_that_the_mask_states(offset):
 
 def test_two_offsets_in_one_mask_are_not_chosen_between():
     A = qkv.attend(np.ones((3, 2)), np.ones((3, 2)), mask=qkv.masks.causal(0) & qkv.masks.window(1, 0, offset=1))
-    with pytest.raises(qkv.ArgumentError, match="more than one offset.*offset="):
+    with pytest.raises(qkv.ArgumentError, match=r"more than one offset.*offset="):
         A.measure(measures.diagonal())
     assert A.measure(measures.diagonal(offset=0))[0].shape == (3,)
 

@@ -165,3 +165,12 @@ def test_nothing_of_the_callers_is_written():
     A = qkv.attend(q, k, mask=mask, bias=bias, sinks=sinks, softcap=3.0)
     A @ v, A.T @ (A @ v), A.dense(), A.measure(measures.top(3), measures.image(4), measures.entropy())
     assert [bits(x) for x in everything] == before
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_how_large_a_hidden_value_is_changes_not_one_bit_of_small_ones(dtype):
+    q, k, v = (x[0, 0] for x in qkv_arrays(42, 131, 1030, heads=1, dtype=dtype))
+    v *= np.finfo(dtype).tiny * 8
+    spoiled = v.copy()
+    spoiled[1000:] = np.finfo(dtype).max
+    assert bits(qkv.attend(q, k, lengths=1000) @ v) == bits(qkv.attend(q, k, lengths=1000) @ spoiled)

@@ -12,12 +12,15 @@ from qkv._typing import Array
 class Plan:
     """How a map is computed.
 
-    path: its name. reason: why this one. dtype: what it computes in. tile: (queries, keys) of a full tile.
+    path: its name. reason: why this one. library, device: where scores, weights and outputs are computed; measures
+    read each tile of weights on the host. dtype: what it computes in. tile: (queries, keys) of a full tile.
     tiles: tiles that are computed for one A @ v. skipped: tiles that nobody may see, never computed.
     """
 
     path: str
     reason: str
+    library: str
+    device: str
     dtype: str
     tile: tuple[int, int]
     tiles: int
@@ -25,8 +28,8 @@ class Plan:
 
     def __str__(self) -> str:
         return (
-            f"{self.path} ({self.reason}): {self.tiles} tiles of {self.tile[0]} × {self.tile[1]} in {self.dtype}, "
-            f"{self.skipped} skipped"
+            f"{self.path} ({self.reason}): {self.tiles} tiles of {self.tile[0]} × {self.tile[1]}, {self.skipped} "
+            f"skipped, in {self.dtype} with {self.library} on {self.device}"
         )
 
 
@@ -41,7 +44,9 @@ def plan(problem: Problem, lead: Array) -> Plan:
                 tiles += not nobody
     return Plan(
         path="tile walk",
-        reason="the path for every score, mask, bias and dtype",
+        reason="it takes every score, mask, bias, dtype and array library",
+        library=problem.library.name,
+        device=problem.library.device,
         dtype=problem.work.name,
         tile=(min(QUERY_TILE, problem.shape[-2]), min(KEY_TILE, problem.shape[-1])),
         tiles=tiles,

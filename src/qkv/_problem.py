@@ -313,7 +313,8 @@ def check_lead(problem: Problem, lead: Array, array: Any, name: str, grouped: bo
     whole = lead.shape[-1] == problem.n_heads and bool((lead % max(1, problem.n_heads) == every_head).all())
     shares = grouped and whole and heads > 0 and problem.n_heads % heads == 0
     if not (broadcasts(tuple(array.shape[:-3]), lead.shape[:-1]) and (shares or heads in (1, lead.shape[-1]))):
+        way_out = ", or n_kv_heads in place of n_heads" if grouped and whole else ""
         raise ShapeError(
-            f"{name} has leading axes {tuple(array.shape[:-2])}; expected ones that broadcast to {lead.shape}"
-            + (", or n_kv_heads in place of n_heads" if grouped and whole else "")
+            f"{name} has shape {tuple(array.shape)}; expected leading axes that broadcast to those of the map, "
+            f"{lead.shape}{way_out}"
         )

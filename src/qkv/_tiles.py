@@ -156,7 +156,7 @@ def row_sums(problem: Problem, heads: Array, rows: slice) -> Rows:
 
 
 class Running:
-    """The online softmax of some rows: the largest score so far and the sum taken relative to it."""
+    """The online softmax of some rows: the largest score so far, and `total`, the sum taken relative to it."""
 
     def __init__(self, problem: Problem, heads: Array, rows: slice) -> None:
         self._home = problem.library
@@ -166,7 +166,7 @@ class Running:
         if problem.sinks is not None:  # a sink is a score that is there from the start
             peak[:] = problem.sinks[heads % problem.n_heads].astype(problem.work)[:, None, None]
         self._peak = self._home.give(peak)
-        self._total = self._home.give(np.where(np.isneginf(peak), problem.work.type(0), problem.work.type(1)))
+        self.total = self._home.give(np.where(np.isneginf(peak), problem.work.type(0), problem.work.type(1)))
 
     def add(self, scores: Scores) -> tuple[Any, Any]:
         """Take a tile in. Returns exp(score − peak) and what older terms are to be multiplied by."""
@@ -180,7 +180,7 @@ class Running:
             shift = xp.where(peak == -math.inf, 0.0, peak)
             correction = xp.exp(self._peak - shift)  # older terms were taken relative to the older peak
             weight = xp.exp(scores.biased - shift)
-            self._total = self._total * correction + xp.sum(weight, axis=-1, keepdims=True)
+            self.total = self.total * correction + xp.sum(weight, axis=-1, keepdims=True)
         self._peak = peak
         return weight, correction
 
@@ -188,7 +188,7 @@ class Running:
         """The sums so far. A row that sees keys, all of score −inf, has no softmax: its total is NaN."""
         xp = self._home.xp
         nothing = self._peak == -math.inf
-        total = xp.where(nothing & self._home.give(self._sees), math.nan, self._total)
+        total = xp.where(nothing & self._home.give(self._sees), math.nan, self.total)
         return Rows(self._home, xp.where(nothing, 0.0, self._peak), total)
 
 
@@ -232,24 +232,27 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
     v: (…, n_k, d_v), its leading axes broadcasting to those of lead, the last maybe shared -> (*lead, n_q, d_v).
     """
     home, n_heads = problem.library, lead.shape[-1] if lead.ndim else 1
-    shrink = _room(problem, v)
     groups = []
     for place, heads in problem.heads(lead.reshape(-1)):
         at = _places(place, lead.shape)
         parts = []
         for rows in problem.row_tiles:
             running = Running(problem, heads, rows)
-            total: Any = _zeros(problem, len(heads), rows, v)
+            mean: Any = _zeros(problem, len(heads), rows, v)
             for keys in problem.key_tiles:
                 scores = read_scores(problem, heads, rows, keys)
                 if scores is not None:
+                    before = running.total
                     weight, correction = running.add(scores)
-                    values = rows_of(problem, v, at, keys, n_heads) * shrink
+                    values = rows_of(problem, v, at, keys, n_heads)
                     with np.errstate(all="ignore"):
-                        total = total * correction + average(home, weight, scores.visible, values)
-            with np.errstate(all="ignore"):
-                mean = total / running.rows().divisor / shrink
-                parts.append(home.xp.astype(mean, problem.dtype, copy=False))
+                        # a mean is kept, not a sum: it fits where the values do
+                        now = running.rows().divisor
+                        part = average(home, weight / now, scores.visible, values)
+                        mean = mean * (before * correction / now) + part
+            undefined = home.xp.isnan(running.rows().total)
+            with np.errstate(over="ignore"):
+                parts.append(home.xp.astype(home.xp.where(undefined, math.nan, mean), problem.dtype, copy=False))
         groups.append(parts)
     return _join(problem, groups, (*lead.shape, problem.shape[-2], v.shape[-1]))
 
@@ -274,20 +277,6 @@ def apply_transposed(problem: Problem, lead: Array, x: Any) -> Any:
         with np.errstate(over="ignore"):
             groups.append([home.xp.astype(each, problem.dtype, copy=False) for each in sums])
     return _join(problem, groups, (*lead.shape, problem.shape[-1], x.shape[-1]))
-
-
-def _room(problem: Problem, v: Any) -> float:
-    """A power of two that values are multiplied by, so that their sum over all keys fits where their average does.
-
-    1 but for values near the largest number of the dtype; a power of two changes no bit of them.
-    """
-    xp, limit = problem.library.xp, float(np.finfo(problem.work).max) / max(1, problem.shape[-1])
-    if 0 in v.shape:
-        return 1.0
-    wide = xp.astype(v, problem.work_own, copy=False)
-    with np.errstate(all="ignore"):
-        largest = float(xp.max(xp.where(xp.isfinite(wide), xp.abs(wide), 0.0)))
-    return 1.0 if largest <= limit else 2.0 ** -math.ceil(math.log2(largest / limit))
 
 
 def _zeros(problem: Problem, heads: int, span: slice, like: Any) -> Any:

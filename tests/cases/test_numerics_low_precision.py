@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -105,6 +106,31 @@ def test_scores_of_any_finite_size_are_safe(n_k, dtype):
     got = check(q, k, v, scale=1.0)
     np.testing.assert_array_equal(as64(got.out), 5)
     np.testing.assert_array_equal(as64(got.weights).ravel(), np.arange(n_k) == n_k - 1)
+
+
+# B036, the other factor: the values may be the largest but for rounding, and their average is no larger
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("n_k", [4, 1025, 2050])
+def test_the_average_of_the_largest_values_does_not_overflow(n_k, dtype):
+    q, k, v = qkv_arrays(36, 3, n_k, dtype=dtype)
+    largest = dtype.type(0.99 * float(ml_dtypes.finfo(dtype).max))
+    signs = np.sign(v.astype(np.float64))
+    got = check(q, k, (signs * float(largest)).astype(dtype))
+    assert np.isfinite(as64(got.out)).all()
+    for queries in (q, 0 * q):
+        same = qkv.attend(queries, k) @ np.full_like(v, largest)
+        np.testing.assert_allclose(as64(same), float(largest), rtol=ml_dtypes.finfo(dtype).eps + 2e-6)
+
+
+# B036: and they are hidden like all others
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("n_k", [9, 1030])
+def test_the_largest_values_change_not_one_bit_where_they_are_hidden(n_k, dtype):
+    q, k, v = qkv_arrays(37, 3, n_k, dtype=dtype)
+    seen = np.arange(n_k) != 4
+    huge = np.where(seen[:, None], v, dtype.type(ml_dtypes.finfo(dtype).max))
+    a = qkv.attend(q, k, mask=seen)
+    assert bits(a @ v) == bits(a @ huge)
 
 
 # B161: patrick-kidger/equinox#274

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from qkv._broadcast import count
+from qkv._broadcast import count, real
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
 from qkv.errors import ArgumentError
@@ -81,6 +81,50 @@ class peak(RowMeasure):
 
     def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
         return (weight.max(axis=-1),)
+
+
+class Saturation(NamedTuple):
+    """slope: (…, n_q), how much the weights of a row move with its scores. share: (…,), of the rows that see a key."""
+
+    slope: Any
+    share: Any
+
+
+@dataclass(frozen=True)
+class saturation(Measure):
+    """How deaf a row has become to its scores: Σ_j w_ij (1 − w_ij), and the share of rows with a peak above threshold.
+
+    Saturation(slope, share). slope: (…, n_q), a share, the trace of the softmax's Jacobian: 1 − 1/n for n equal
+    weights, 0 where one key has it all and no gradient comes through. share: (…,), of the rows that see a key; one
+    that sees a single key counts as saturated, as it is. The reason for 1/√d_k in Vaswani et al. 2017, section 3.2.1.
+    """
+
+    threshold: float = 0.99
+
+    def __post_init__(self) -> None:
+        if not 0 <= real(self.threshold, "threshold of saturation") <= 1:
+            raise ArgumentError(f"threshold of saturation is {self.threshold}; expected a weight, from 0 to 1")
+
+    def start(self, span: Span) -> Tally:
+        return _Saturation(self.threshold, span)
+
+
+class _Saturation(Tally):
+    def __init__(self, threshold: float, span: Span) -> None:
+        self._threshold, self._span = threshold, span
+        self._slope, self._peak = np.zeros((2, span.heads, span.n_q), span.work)
+        self._sees = np.zeros((span.heads, span.n_q), dtype=bool)
+
+    def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
+        rows = scores.tile.rows
+        self._slope[place, rows] += (weight * (1 - weight)).sum(axis=-1)
+        self._peak[place, rows] = np.maximum(self._peak[place, rows], weight.max(axis=-1))
+        self._sees[place, rows] |= visible_count(scores) > 0
+
+    def result(self) -> Saturation:
+        above = np.where(np.isnan(self._peak), np.nan, self._peak > self._threshold).astype(np.float64)
+        share = np.where(self._sees, above, 0).sum(axis=-1) / np.maximum(self._sees.sum(axis=-1), 1)
+        return Saturation(self._span.fold(self._slope), self._span.fold(share))
 
 
 class Top(NamedTuple):

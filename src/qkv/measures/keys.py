@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qkv import _arrays
-from qkv._broadcast import integers
+from qkv._broadcast import broadcasts, integers
+from qkv._problem import KEY_TILE, spans
 from qkv._tile import Tile
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
@@ -47,6 +48,73 @@ class _Received(Tally):
         if self._per_visible:
             return self._span.fold(self._sum / np.maximum(self._queries, 1))
         return self._span.fold(self._sum)
+
+
+@dataclass(frozen=True, eq=False)
+class contribution(Measure):
+    """How much each key adds to the output: Σ_i w_ij ‖v_j W_O‖, the weight it receives times what that weight carries.
+
+    (…, n_k), in queries times the length of an output vector; 0 for a key that no query sees. v: (…, n_kv_heads, n_k,
+    d_v) of the whole map, with b_v in it; (n_k, d_v) for a map of one head. w_o: (n_heads · d_v, d_model), used as
+    x @ w_o; a head's part is its d_v rows. A key of large weight and short value, as the first one often is, adds
+    little: Kobayashi et al. 2020.
+    """
+
+    v: Any
+    w_o: Any
+
+    def __post_init__(self) -> None:
+        for name in ("v", "w_o"):
+            object.__setattr__(self, name, _arrays.floating(getattr(self, name), f"{name} of contribution"))
+
+    def start(self, span: Span) -> Tally:
+        own, lead = self.v.shape, span.map_shape[:-2]
+        heads, kv_heads = (lead[-1], own[-3:-2]) if lead else (1, (1,))
+        if len(own) != len(span.map_shape) or own[-2] != span.n_k or not broadcasts(own[:-3], lead[:-1]):
+            axes = "(…, n_kv_heads, n_k, d_v)" if lead else "(n_k, d_v)"
+            raise ShapeError(
+                f"v of contribution has shape {own}; expected {axes} for the whole map, of shape {span.map_shape}"
+            )
+        if heads % max(1, kv_heads[0]) or (heads and not kv_heads[0]):
+            raise ShapeError(f"v of contribution has {kv_heads[0]} heads; expected a number that divides {heads}")
+        if self.w_o.ndim != 2 or self.w_o.shape[0] != heads * own[-1]:
+            raise ShapeError(
+                f"w_o of contribution has shape {self.w_o.shape}; expected (n_heads · d_v, d_model), "
+                f"with n_heads · d_v = {heads} · {own[-1]}"
+            )
+        return _Contribution(self.v, self.w_o, span)
+
+
+class _Contribution(_Received):
+    def __init__(self, v: Array, w_o: Array, span: Span) -> None:
+        super().__init__(True, span)
+        lead = span.map_shape[:-2]
+        self._heads = lead[-1] if lead else 1
+        self._v, self._w_o = np.broadcast_to(v, (*lead[:-1], *v.shape[-3:])), w_o
+        self._lead = np.zeros((len(lead), span.heads), np.intp)
+
+    def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
+        super().weights(place, scores, sums, weight)
+        for axis, index in zip(self._lead, scores.tile.lead, strict=True):
+            axis[place] = index
+
+    def result(self) -> Array:
+        added = np.zeros_like(self._sum)
+        for at in np.flatnonzero(self._queries.any(axis=-1)):
+            with np.errstate(all="ignore"):
+                product = self._sum[at] * self._lengths(self._lead[:, at])
+            added[at] = np.where(self._queries[at] > 0, product, 0)
+        return self._span.fold(added)
+
+    def _lengths(self, lead: Array) -> Array:
+        """‖v_j W_O‖ for one head, a tile of keys at a time: (n_k,)."""
+        v, head = self._v, 0
+        if len(lead):
+            head = int(lead[-1])
+            v = v[(*lead[:-1], head // (self._heads // v.shape[-3]))]
+        w_o = self._w_o[head * v.shape[-1] : (head + 1) * v.shape[-1]].astype(self._span.work)
+        tiles = spans(len(v), KEY_TILE)
+        return np.concatenate([np.linalg.norm(v[keys].astype(self._span.work) @ w_o, axis=-1) for keys in tiles])
 
 
 class Mass(NamedTuple):

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from qkv._alignment import aligned, as_offset
-from qkv._broadcast import check_batch, count, integers
+from qkv._broadcast import check_batch, count
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
-from qkv.errors import DTypeError, ShapeError
+from qkv.errors import DTypeError
 from qkv.measures._measure import RowMeasure, Span, Tally
 
 
@@ -64,39 +64,3 @@ class local(RowMeasure):
     def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
         distance = np.abs(aligned(span.alignment(self.offset), scores.tile) - scores.tile.j)
         return (np.where(distance <= self.width, weight, 0).sum(axis=-1),)
-
-
-@dataclass(frozen=True, eq=False)
-class induction(RowMeasure):
-    """The weight on the keys that follow an earlier copy of the query's token: Σ w_ij over j <= i, t_{j−1} = t_i.
-
-    ids: (n_k,) token ids, or (…, n_k) with the batch axes; the query's token is the one at its aligned position.
-    offset: as in `diagonal`. (…, n_q), a share. The prefix-matching score of Olsson et al. 2022.
-    """
-
-    ids: Any
-    offset: Any = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", integers(self.ids, "ids of induction"))
-        object.__setattr__(self, "offset", as_offset(self.offset))
-
-    def start(self, span: Span) -> Tally:
-        if self.ids.ndim == 0 or self.ids.shape[-1] != span.n_k:
-            raise ShapeError(f"ids of induction have shape {self.ids.shape}; expected (…, n_k = {span.n_k})")
-        check_batch(self.ids, span.map_shape, "ids of induction", tail=1)
-        check_batch(self.offset, span.map_shape, "offset of induction")
-        return super().start(span)
-
-    def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
-        tile = scores.tile
-        ids = tile.batch(self.ids, tail=1)
-        at = aligned(span.alignment(self.offset), tile)
-        here = np.clip(at[..., 0], 0, tile.n_k - 1)
-        heads = max(len(ids), len(here))
-        own = np.take_along_axis(
-            np.broadcast_to(ids, (heads, tile.n_k)), np.broadcast_to(here, (heads, here.shape[1])), axis=-1
-        )
-        before = np.roll(ids, 1, axis=-1)[:, None, tile.keys]
-        follows = (before == own[:, :, None]) & (tile.j >= 1) & (tile.j <= at) & (at < tile.n_k)
-        return (np.where(follows, weight, 0).sum(axis=-1),)

@@ -8,6 +8,7 @@ import numpy as np
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
 from qkv.measures._measure import Measure, Span, Tally
+from qkv.measures._moments import Moments
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,44 @@ class _MaxLogit(Tally):
 
     def result(self) -> MaxLogit:
         return MaxLogit(self._span.fold(self._value), self._span.fold(self._key))
+
+
+class Spread(NamedTuple):
+    """mean, deviation: (…, n_q) nats, of the scores of a row. overall: (…,) nats, the deviation in the whole head.
+
+    0 for a row that sees no key, and for a head without any.
+    """
+
+    mean: Any
+    deviation: Any
+    overall: Any
+
+
+@dataclass(frozen=True)
+class spread(Measure):
+    """How far the scores of a row lie apart: √(Σ_j (s_ij − mean_i)² / n_i) over the n_i keys it sees.
+
+    Spread(mean, deviation, overall), nats, of the scaled products before softcap and bias (stage "raw"). overall is
+    the same for all visible cells of a head, around their one mean. Independent q and k with entries of variance 1
+    give products of variance d_k, so that 1/√d_k makes the spread 1 (Vaswani et al. 2017, section 3.2.1). That holds at
+    the start of training; what a trained head has is measured here.
+    """
+
+    def start(self, span: Span) -> Tally:
+        return _Spread(span)
+
+
+class _Spread(Tally):
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._moments = Moments(span.heads, span.n_q)
+
+    def scores(self, place: slice, scores: Scores) -> None:
+        sees = np.ones((1, 1, 1), bool) if scores.visible is None else scores.visible
+        sees = np.broadcast_to(sees, scores.raw.shape)
+        self._moments.add(place, scores.tile.rows, sees.astype(np.float64), np.where(sees, scores.raw, 0))
+
+    def result(self) -> Spread:
+        fold, moments = self._span.fold, self._moments
+        with np.errstate(all="ignore"):
+            return Spread(fold(moments.mean), fold(np.sqrt(moments.variance)), fold(np.sqrt(moments.overall())))
