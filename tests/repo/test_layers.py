@@ -29,8 +29,11 @@ LINE: tuple[tuple[str, ...], ...] = (
     ("measures",),
     ("_notebook",),
     ("_map",),
+    ("_rollout",),
     ("_cache",),
     ("heads",),
+    ("experiments", "toy"),
+    ("cost",),
     ("models",),
     ("cli",),
 )

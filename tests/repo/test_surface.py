@@ -18,12 +18,21 @@ ERRORS = [
 SURFACE = {
     "qkv": [
         "AttentionMap", "KVCache", "MultiHead", *ERRORS, "attend", "attention", "biases", "errors",
-        "formula", "masks", "measures", "merge", "scores",
+        "formula", "masks", "measures", "merge", "rollout", "scores",
     ],
     "qkv.biases": ["Bias", "alibi", "alibi_slopes", "dense", "relative"],
     "qkv.cli": ["main"],
+    "qkv.cost": [
+        "Activations", "Cost", "DTYPES", "FeedForward", "Flip", "Kind", "Layer", "MODELS", "Model", "ModelCost",
+        "Part", "ScoreCost", "additive", "dot", "flips", "kinds", "layer", "model", "visible_pairs",
+    ],
     "qkv.draw": ["bars", "html", "png", "svg", "text"],
     "qkv.errors": ERRORS,
+    "qkv.experiments": [
+        "Estimate", "Gradient", "HeadSpread", "Saturation", "Sharpness", "Slope", "Split", "TEMPERATURES",
+        "Temperature", "Variance", "WIDTHS", "gradient", "jacobian_norm", "saturation", "slope", "split", "spread",
+        "temperature", "untrained", "variance",
+    ],
     "qkv.formula": [
         "add_bias", "additive_score", "attention", "average", "biased_score", "bilinear_score", "blend", "cap",
         "causal", "dot_score", "entropy", "hide", "lse", "merge", "multi_head", "nonlocal_block", "output_shape",
@@ -32,11 +41,15 @@ SURFACE = {
     "qkv.heads": ["KVCache", "MultiHead", "merge", "split"],
     "qkv.masks": ["Mask", "causal", "dense", "lengths", "segments", "window"],
     "qkv.measures": [
-        "Mass", "MaxLogit", "Measure", "Top", "diagonal", "effective_keys", "entropy", "image", "induction",
-        "local", "lse", "mass", "max_logit", "peak", "received", "top",
+        "Distance", "Mass", "MaxLogit", "Measure", "Saturation", "Spread", "Top", "contribution", "diagonal",
+        "distance", "duplicate", "effective_keys", "entropy", "image", "induction", "local", "lse", "mass",
+        "max_logit", "peak", "received", "saturation", "similar", "spread", "top",
     ],
     "qkv.models": ["NAMES", "Layer", "Model", "Run", "load"],
     "qkv.scores": ["Additive", "Bilinear", "Dot", "Score"],
+    "qkv.toy": [
+        "FEATURES", "HEADS", "QUESTIONS", "Question", "SLICES", "TOKENS", "layer", "map", "names", "x",
+    ],
 }  # fmt: skip
 
 IMPORTS_QKV = """

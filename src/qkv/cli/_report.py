@@ -17,6 +17,7 @@ from qkv.cli.patterns import FEWEST, PATTERNS, Finding
 LISTED = 3  # heads of one pattern that are listed
 LAST = 50  # columns of the table of heads before its last one
 CAVEAT = "Weights are not an explanation: they say where, not what comes of it."
+UNKNOWN = "Value-weighted: not known here, for something else happens between the heads and W_O."
 VALUE_WEIGHTED = "Value-weighted: weight · ‖v W_O‖ as a share, how far a key can move the output."
 
 
@@ -37,7 +38,7 @@ def report(seen: Seen, colour: Colour, width: int) -> str:
         _heads(seen, colour, width),
         _map(seen, colour, width),
         _top_keys(seen, colour, width),
-        f"{wrap(CAVEAT, width)}\n{wrap(VALUE_WEIGHTED, width)}",
+        f"{wrap(CAVEAT, width)}\n{wrap(VALUE_WEIGHTED if seen.value_weighted is not None else UNKNOWN, width)}",
     ]
     return "\n\n".join(parts)
 
@@ -77,8 +78,9 @@ def _head(found: Finding, seen: Seen) -> str:
     mark = ">" if _shown(found, seen) else " "
     head = f"({found.layer}, {found.head})"
     key = "" if found.key is None else quote(seen.tokens[found.key])
+    share = "–" if found.value_weighted is None else f"{found.value_weighted:.2f}"
     return (
-        f"{mark} {head:<8} {found.pattern.name:<14} {found.weight:7.2f}{found.value_weighted:16.2f}  "
+        f"{mark} {head:<8} {found.pattern.name:<14} {found.weight:7.2f}{share:>16}  "
         f"{found.pattern.looks_at.format(key=key)}"
     )
 
@@ -118,17 +120,18 @@ def _top_keys(seen: Seen, colour: Colour, width: int) -> str:
 def _largest(seen: Seen) -> tuple[list[str], list[float], list[float]]:
     """The top keys by name, with weight and value-weighted share, and the other keys in one."""
     names = [f"{key} {seen.tokens[key]}" for key in seen.top]
-    weights, shares = seen.row[seen.top].tolist(), seen.value_weighted[seen.top].tolist()
+    moved = np.full(len(seen.row), np.nan) if seen.value_weighted is None else seen.value_weighted
+    weights, shares = seen.row[seen.top].tolist(), moved[seen.top].tolist()
     if rest := int(seen.visible[seen.query].sum()) - len(names):
         names.append(f"{rest} other{'s' if rest > 1 else ''}")
         weights.append(_rest(seen.row, weights))
-        shares.append(_rest(seen.value_weighted, shares))
+        shares.append(_rest(moved, shares))
     return names, weights, shares
 
 
 def _rest(row: Array, largest: list[float]) -> float:
     """The share of the keys that are not listed; rounding never makes it negative."""
-    return max(0.0, float(row.sum()) - sum(largest))
+    return float(np.maximum(0.0, row.sum() - sum(largest)))
 
 
 def _cells(line: str) -> int:
@@ -149,7 +152,7 @@ def as_json(seen: Seen, out: str | None) -> str:
             "head": seen.head,
             "query": {"index": seen.query, "token": seen.tokens[seen.query]},
             "weights": seen.row.tolist(),
-            "value_weighted": seen.value_weighted.tolist(),
+            "value_weighted": None if seen.value_weighted is None else seen.value_weighted.tolist(),
             "top": [_key(seen, key) for key in seen.top],
             "note": f"{CAVEAT} {VALUE_WEIGHTED}",
             "out": out,
@@ -175,5 +178,5 @@ def _key(seen: Seen, key: int) -> dict[str, object]:
         "index": key,
         "token": seen.tokens[key],
         "weight": float(seen.row[key]),
-        "value_weighted": float(seen.value_weighted[key]),
+        "value_weighted": None if seen.value_weighted is None else float(seen.value_weighted[key]),
     }

@@ -10,7 +10,7 @@ from qkv.cli._errors import Failure, Usage
 from qkv.cli._terminal import quote
 from qkv.cli.patterns import Survey, survey
 from qkv.measures import Top
-from qkv.models import Model
+from qkv.models import Reader
 
 N_TOP = 5
 LEAST = 5e-4  # smallest weight that is listed, and not among the others: the smallest that is not 0.000
@@ -22,11 +22,12 @@ LISTED = 32  # tokens that an error lists at most
 class Seen:
     """One head on one text, one query of it, and what is known of all heads.
 
-    weights, visible: (n, n). row, value_weighted: (n,), the query's weights, and weight · ‖v_j W_O‖ as shares.
+    weights, visible: (n, n). row, value_weighted: (n,), the query's weights, and weight · ‖v_j W_O‖ as shares, None
+    where W_O isn't known.
     top: the keys of the query's largest weights, largest first. asked: whether the query was asked for.
     """
 
-    model: Model
+    model: Reader
     text: str
     tokens: list[str]
     survey: Survey
@@ -37,11 +38,11 @@ class Seen:
     weights: Array
     visible: Array
     row: Array
-    value_weighted: Array
+    value_weighted: Array | None
     top: list[int]
 
 
-def see(model: Model, text: str, layer: int | None, head: int | None, query: str | None) -> Seen:
+def see(model: Reader, text: str, layer: int | None, head: int | None, query: str | None) -> Seen:
     """Run the model over the text and look; None is the head most worth it, and its most decided query."""
     _check_head(model, layer, head)
     ids, tokens = model.tokens(text)
@@ -49,14 +50,16 @@ def see(model: Model, text: str, layer: int | None, head: int | None, query: str
         raise Failure("TEXT is empty; give at least one token")
     at = None if query is None else find_query(query, tokens)
     run = model.run(ids)
-    sinks = np.array([at == 0 or SPECIAL.fullmatch(token) is not None for at, token in enumerate(tokens)])
-    heads = survey(run, ids, sinks, causal=model.causal)
+    own = model.own(ids)
+    sinks = own | (np.arange(len(ids)) == 0)
+    heads = survey(run, ids, sinks)
     if layer is None or head is None:
         layer, head = heads.best(layer)
     weights = run.maps[layer][head]
     top = weights.top(N_TOP)
     if at is None:
-        at = decided_query(tokens, top)
+        at = decided_query(~own, ~sinks, top)
+    moved = run.value_weighted(layer)
     return Seen(
         model=model,
         text=text,
@@ -69,12 +72,12 @@ def see(model: Model, text: str, layer: int | None, head: int | None, query: str
         weights=np.asarray(weights),
         visible=np.isfinite(np.asarray(weights.scores("biased"))),
         row=weights[at],
-        value_weighted=run.value_weighted(layer)[head][at],
+        value_weighted=None if moved is None else moved[head][at],
         top=[int(key) for key, weight in zip(top.key[at], top.weight[at], strict=True) if weight >= LEAST],
     )
 
 
-def _check_head(model: Model, layer: int | None, head: int | None) -> None:
+def _check_head(model: Reader, layer: int | None, head: int | None) -> None:
     for name, given, size in (("layer", layer, model.n_layers), ("head", head, model.n_heads)):
         if given is not None and not 0 <= given < size:
             raise Usage(f"--{name} is {given}, but {model.name} has {name}s 0 to {size - 1}")
@@ -90,7 +93,7 @@ def find_query(given: str, tokens: list[str]) -> int:
             return int(given)
         raise Usage(f"--query {given} is no index of {last + 1} tokens, 0 to {last}{_places(given, tokens)}")
     found = [at for at, token in enumerate(tokens) if token == given]
-    found = found or [at for at, token in enumerate(tokens) if token.casefold() == given.casefold()]
+    found = found or [at for at, token in enumerate(tokens) if token.strip().casefold() == given.strip().casefold()]
     if len(found) == 1:
         return found[0]
     if found:
@@ -110,10 +113,13 @@ def _listed(numbers: list[int]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def decided_query(tokens: list[str], top: Top) -> int:
-    """The query with the largest weight, (n, k) each in `top`: of the text, on another token of the text, if any."""
-    own = [SPECIAL.fullmatch(token) is None for token in tokens]
-    key = top.key[:, 0].tolist()
-    elsewhere = [at for at in range(len(tokens)) if own[at] and own[key[at]] and key[at] != at]
-    choice = elsewhere or [at for at in range(len(tokens)) if own[at]] or list(range(len(tokens)))
+def decided_query(text: Array, says: Array, top: Top) -> int:
+    """The query with the largest weight, (n, k) each in `top`: of the text, and on another token that says something.
+
+    text: bool (n,), the tokens that are not the model's own. says: of those all but the first, at which queries look
+    that look for nothing. Where there is no such query, the one with the largest weight of the text, or of all.
+    """
+    key, places = top.key[:, 0].tolist(), range(len(text))
+    elsewhere = [at for at in places if text[at] and says[key[at]] and key[at] != at]
+    choice = elsewhere or [at for at in places if text[at]] or list(places)
     return max(choice, key=lambda at: float(top.weight[at, 0]))

@@ -1,17 +1,14 @@
 """`qkv look`: what the heads of a trained model attend to on a text."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from qkv import draw, models
-from qkv.cli import _report, _terminal
+from qkv.cli import _report, _source, _terminal
 from qkv.cli._errors import Failure, Usage
 from qkv.cli._seen import Seen, see
-from qkv.errors import MissingError
-from qkv.models import Model
 
 PICTURES = (".png", ".svg")
 EXAMPLES = """\b
@@ -19,6 +16,7 @@ Examples:
   qkv look
   qkv look "The cat sat on the mat because it was tired." --layer 5 --head 11 --query it
   qkv look --model induction --out map.png
+  qkv look "Paris is in France, and Rome is in" --model ~/models/smollm2
   echo "Time flies like an arrow." | qkv look - --json
 """
 
@@ -28,7 +26,7 @@ def look(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="What the model reads; - is stdin.", show_default=False)
     ] = None,
-    model: Annotated[str, typer.Option(metavar="NAME", help="minilm or induction.")] = models.NAMES[0],
+    model: Annotated[str, typer.Option(metavar="NAME|DIR", help=_source.HELP)] = models.NAMES[0],
     layer: Annotated[int | None, typer.Option(metavar="N", help="Layer of the head to show, from 0.")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Head in that layer, from 0.")] = None,
     query: Annotated[str | None, typer.Option(metavar="TOKEN", help="Query to show: a token or its index.")] = None,
@@ -44,8 +42,8 @@ def look(
         raise Usage("TEXT is one argument: put it between quotes")
     if out is not None and out.suffix.lower() not in PICTURES:
         raise Usage(f"--out {out} must end in {' or '.join(PICTURES)}")
-    chosen = _load(model)
-    seen = see(chosen, chosen.default_text if text is None else _read(text), layer, head, query)
+    chosen = _source.load(model)
+    seen = see(chosen, chosen.default_text if text is None else _source.read(text), layer, head, query)
     if out is not None:
         _save(out, seen)
     if as_json:
@@ -53,29 +51,6 @@ def look(
         return
     page = _report.report(seen, _terminal.stdout_colour(), _terminal.stdout_width())
     _terminal.write(page if out is None else f"{page}\n\nWritten: {out}")
-
-
-def _load(name: str) -> Model:
-    if name not in models.NAMES:
-        raise Usage(f"--model must be {' or '.join(models.NAMES)}, got {name!r}")
-    try:
-        return models.load(name)
-    except MissingError as error:
-        if name == "induction":
-            raise
-        raise Failure(f"{error}; --model induction needs no download") from error
-
-
-def _read(text: str) -> str:
-    """The text, or what comes in at stdin for "-"."""
-    try:
-        if text == "-":
-            return sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
-        text.encode("utf-8")  # bytes of the command line that are no UTF-8 arrive as lone surrogates
-    except UnicodeError as error:
-        source = "stdin" if text == "-" else "TEXT"
-        raise Failure(f"{source} is not UTF-8; convert it first") from error
-    return text
 
 
 def _save(path: Path, seen: Seen) -> None:

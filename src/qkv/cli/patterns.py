@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from qkv import measures
-from qkv._map import attend
 from qkv._typing import Array
 from qkv.measures import Measure
-from qkv.models import Run
+from qkv.models import Pass
 
 NEAR = 2  # tokens on either side that count as local
 FEWEST = 3  # queries that a mean is taken over at least
@@ -60,14 +59,14 @@ PATTERNS = (
 class Finding:
     """A head with a pattern: its score by weight, by value-weighted share, and the score of a head that attends evenly.
 
-    key: the index of the key that all look at, for a pattern of one key.
+    value_weighted: None where W_O isn't known. key: the index of the key that all look at, for a pattern of one key.
     """
 
     layer: int
     head: int
     pattern: Pattern
     weight: float
-    value_weighted: float
+    value_weighted: float | None
     even: float
     key: int | None
 
@@ -97,39 +96,45 @@ class Survey:
         return next((each for each in self.findings if (each.layer, each.head) == (layer, head)), None)
 
 
-def survey(run: Run, ids: Array, sinks: Array, *, causal: bool) -> Survey:
+def survey(run: Pass, ids: Array, sinks: Array) -> Survey:
     """Look at every head of a run over the ids, (n,); sinks: bool (n,), the keys that say nothing about the text."""
     wanted = [pattern.measure(ids) for pattern in PATTERNS]
-    nothing = np.zeros((1, len(ids), 1))
-    by_even = attend(nothing, nothing, causal=causal).measure(*wanted)
-    by_weight = [map_.measure(*wanted) for map_ in run.maps]
-    by_value = [run.value_weighted(layer).measure(*wanted) for layer in range(len(run.layers))]
+    layers = []
+    for layer, map_ in enumerate(run.maps):
+        moved = run.value_weighted(layer)
+        by_value = [None] * len(wanted) if moved is None else moved.measure(*wanted)
+        layers.append((map_.measure(*wanted), by_value, run.even(layer)[:1].measure(*wanted)))
     found: dict[tuple[int, int], Finding] = {}
     too_few = {}
     for place, pattern in enumerate(PATTERNS):
-        # A query counts where an even head would score: it has a token before it, or has been seen before, …
-        counts = by_even[place][0] > 0
-        queries = int(np.count_nonzero(counts))
-        if queries < FEWEST:
-            too_few[pattern.name] = queries
-            continue
-        even = float(pattern.score(by_even[place], counts, pattern.key(by_even[place], sinks))[0])
-        pairs = [(weight[place], value[place]) for weight, value in zip(by_weight, by_value, strict=True)]
-        heads = [each for layer, pair in enumerate(pairs) for each in _find(pattern, layer, *pair, counts, sinks, even)]
+        heads: list[Finding] = []
+        most = 0
+        for layer, (weight, value, even) in enumerate(layers):
+            # A query counts where an even head would score: it has a token before it, or has been seen before, …
+            counts = even[place][0] > 0
+            queries = int(np.count_nonzero(counts))
+            most = max(most, queries)
+            if queries >= FEWEST:
+                heads += _find(pattern, layer, weight[place], value[place], even[place], counts, sinks)
+        if most < FEWEST:
+            too_few[pattern.name] = most
         for each in sorted(heads, key=lambda each: -each.weight):
             found.setdefault((each.layer, each.head), each)
-    spread = [results[-1].mean(axis=-1) for results in by_weight]  # by the measure of the last pattern, broad
+    spread = [weight[-1].mean(axis=-1) for weight, _, _ in layers]  # by the measure of the last pattern, broad
     return Survey(tuple(found.values()), np.array(spread), too_few)
 
 
 def _find(
-    pattern: Pattern, layer: int, by_weight: Array, by_value: Array, counts: Array, sinks: Array, even: float
+    pattern: Pattern, layer: int, by_weight: Array, by_value: Array | None, by_even: Array, counts: Array, sinks: Array
 ) -> Iterator[Finding]:
     """The heads of a layer that have the pattern, from its measure of the weights and of the value-weighted map."""
+    even = float(pattern.score(by_even, counts, pattern.key(by_even, sinks))[0])
     key = pattern.key(by_weight, sinks)
-    weight, value_weighted = (pattern.score(result, counts, key) for result in (by_weight, by_value))
+    weight = pattern.score(by_weight, counts, key)
+    value_weighted = None if by_value is None else pattern.score(by_value, counts, key)
     for head in np.flatnonzero(weight >= max(pattern.least, pattern.over_even * even)).tolist():
         at = None if key is None else int(key[head])
         # One key alone may be no candidate: a text without any word has no token to look at.
         if at is None or sinks[at] == pattern.sink:
-            yield Finding(layer, head, pattern, float(weight[head]), float(value_weighted[head]), even, at)
+            share = None if value_weighted is None else float(value_weighted[head])
+            yield Finding(layer, head, pattern, float(weight[head]), share, even, at)
