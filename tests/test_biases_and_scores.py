@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import qkv
-from cases.definition import as64, normal, qkv_arrays
+from cases.definition import as64, assert_close_to_definition, normal, qkv_arrays
 from qkv import biases, formula, scores
 from qkv._tile import Tile
 
@@ -88,20 +88,28 @@ def test_a_finite_bias_too_large_for_the_dtype_hides_nothing(dtype):
 
 @pytest.mark.parametrize("n_k", [9, 1030])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bilinear_and_additive_scores_are_the_formulas(dtype, n_k):
-    q, k = normal(3, (2, 130, 5), (2, n_k, 7), dtype=dtype)
-    w, w_q, w_k, v, b = normal(4, (5, 7), (5, 6), (7, 6), (6,), (6,), dtype=dtype)
-    for score, wanted in [
-        (scores.Bilinear(w), formula.bilinear_score(q, k, w)),
-        (scores.Additive(w_q, w_k, v), formula.additive_score(q, k, w_q, w_k, v)),
-        (scores.Additive(w_q, w_k, v, b), formula.additive_score(q, k, w_q, w_k, v, b)),
-    ]:
-        A = qkv.attend(q, k, score=score)  # scale is 1 for both
-        np.testing.assert_allclose(A.scores().dense(), wanted, rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-4)
-        np.testing.assert_allclose(A.dense(), formula.weight(wanted), rtol=1e-3, atol=1e-6)
-        half = qkv.attend(q, k, score=score, scale=0.5, causal=True)
-        np.testing.assert_allclose(half.scores().dense(), A.scores().dense() / 2, rtol=1e-4, atol=1e-5)
-        assert half.plan().skipped == (0 if n_k == 9 else half.plan().skipped)
+@pytest.mark.parametrize(
+    ("kind", "define", "shapes"),
+    [
+        (scores.Bilinear, formula.bilinear_score, [(5, 7)]),
+        (scores.Additive, formula.additive_score, [(5, 6), (7, 6), (6,)]),
+        (scores.Additive, formula.additive_score, [(5, 6), (7, 6), (6,), (6,)]),
+    ],
+    ids=["bilinear", "additive", "additive with b"],
+)
+def test_bilinear_and_additive_scores_are_the_formulas(kind, define, shapes, dtype, n_k):
+    q, k = normal(3, (2, 300, 5), (2, n_k, 7), dtype=dtype)
+    learned = normal(4, *shapes, dtype=dtype)
+    naive = define(q, k, *learned)
+    exact = define(*(x.astype(np.longdouble if dtype == np.float64 else np.float64) for x in (q, k, *learned)))
+    A = qkv.attend(q, k, score=kind(*learned))  # scale is 1 for both
+    assert_close_to_definition(A.scores().dense(), exact, [naive], dtype)
+    assert_close_to_definition(A.dense(), formula.weight(exact), [formula.weight(naive)], dtype)
+    half = qkv.attend(q, k, score=kind(*learned), scale=0.5, causal=True)
+    assert_close_to_definition(half.scores().dense(), exact / 2, [naive / 2], dtype)
+    seen = formula.causal(300, n_k)
+    nobody = [not seen[i : i + 128, j : j + 1024].any() for i in range(0, 300, 128) for j in range(0, n_k, 1024)]
+    assert half[0].plan().skipped == sum(nobody) == 2
 
 
 def test_the_nonlocal_block_of_pixels_is_attention_with_another_first_line():

@@ -1,6 +1,8 @@
 """The map as an object: what it multiplies, says and refuses."""
 
+import copy
 import math
+import pickle
 import tracemalloc
 from typing import Any
 
@@ -286,3 +288,43 @@ def test_an_average_of_the_largest_numbers_does_not_overflow(dtype, large, n_k):
     np.testing.assert_allclose(out[:, 1], 1, rtol=1e-6)
     v[0, 0] = np.inf
     assert np.isinf(qkv.attention(q, k, v)[:, 0]).all()
+
+
+class _Asked(qkv.biases.alibi):
+    """ALiBi, counting the tiles that it is asked for."""
+
+    tiles = 0
+
+    def of(self, tile):
+        type(self).tiles += 1
+        return super().of(tile)
+
+
+def test_a_bias_is_not_asked_for_where_nobody_may_see():
+    q = np.zeros((4096, 4), np.float32)
+    A = qkv.attend(q, q, window=(10, 10), bias=_Asked())
+    _Asked.tiles = 0
+    A.lse()
+    asked = _Asked.tiles
+    assert asked == A.plan().tiles < 50
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))])  # noqa: S301 (our own)
+def test_a_map_can_be_copied_and_pickled(how):
+    q, k, v = qkv_arrays(3, 20, 30)
+    A = qkv.attend(q, k, causal=True, window=(5, None), bias=qkv.biases.alibi())
+    np.testing.assert_array_equal(how(A) @ v, A @ v)
+    np.testing.assert_array_equal(how(A[0, 1]).dense(), A[0, 1].dense())
+
+
+def test_taking_a_cell_apart_warns_of_nothing():
+    cell = qkv.attend(np.array([[np.inf, 0.0]]), np.array([[0.0, 1.0]])).explain(0, 0)
+    assert np.isnan(cell.dot) and np.isnan(cell.weight)
+    large = np.full((1, 2), 1e38, np.float32)
+    assert qkv.attend(large, large).explain(0, 0).dot == np.inf
+
+
+def test_the_transposed_map_is_an_array_too():
+    A = qkv.attend(*normal(8, (4, 3), (5, 3)))
+    np.testing.assert_array_equal(np.asarray(A.T), A.dense().T)
+    np.testing.assert_allclose(A @ np.asarray(A.T), A.dense() @ A.dense().T, rtol=1e-6)

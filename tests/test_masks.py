@@ -32,7 +32,7 @@ MASKS: dict[str, tuple[masks.Mask, np.ndarray]] = {
     "window, right open": (masks.window(0, None), at() <= J),
     "window, open": (masks.window(None, None), np.ones((11, 14), bool)),
     "window by batch": (masks.window(1, 0, offset=OFFSETS), (at(OFFSETS) - 1 <= J) & (at(OFFSETS) >= J)),
-    "lengths": (masks.lengths([5, 14]), J < np.array([5, 14])[:, None, None, None]),
+    "lengths": (masks.lengths([5, 14]), np.array([5, 14])[:, None, None, None] > J),
     "one length": (masks.lengths(0), np.zeros((11, 14), bool)),
     "lengths of queries": (
         masks.lengths(9, queries=[11, 4]),

@@ -256,10 +256,11 @@ def test_a_map_without_queries_or_keys_has_measures_of_that_size(shape):
 REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "unit": (lambda A: A.entropy(unit="nat"), qkv.ArgumentError, '"nats" or "bits"'),
     "order": (lambda A: A.measure(measures.effective_keys(3)), qkv.ArgumentError, "expected 1 or 2"),
-    "k": (lambda A: A.top(0), qkv.ArgumentError, "at least 1"),
+    "k": (lambda A: A.top(0), qkv.ArgumentError, "k of top is 0; expected an integer >= 1"),
     "k of another type": (lambda A: A.top(2.5), qkv.DTypeError, "integer"),
     "pool": (lambda A: A.image(3, pool="median"), qkv.ArgumentError, '"mean" or "max"'),
-    "height": (lambda A: A.image(0), qkv.ArgumentError, "at least 1 pixel"),
+    "height": (lambda A: A.image(0), qkv.ArgumentError, "height of image is 0; expected an integer >= 1"),
+    "width": (lambda A: A.image(3, 0), qkv.ArgumentError, "width of image"),
     "both": (lambda A: A.mass([0], labels=[0] * 5), qkv.ArgumentError, "one of them"),
     "neither": (lambda A: A.mass(), qkv.ArgumentError, "keys= or labels="),
     "keys": (lambda A: A.mass([5]), qkv.ArgumentError, "5"),
@@ -290,3 +291,39 @@ def test_rows_of_a_map_with_a_sink_are_not_renormalised():
     w = as64(A)
     assert (w.sum(-1) < 1).all()
     np.testing.assert_allclose(A.top(1).rest + A.measure(measures.peak())[0], w.sum(-1))
+
+
+N = 20_000
+LONG = qkv.attend(np.zeros((N, 1), np.float32), np.zeros((N, 1), np.float32), window=(5, 0))
+
+
+@pytest.mark.parametrize(
+    "measure", [measures.image(N), measures.top(N), measures.mass(labels=np.arange(N))], ids=["image", "top", "mass"]
+)
+def test_a_result_of_more_than_a_gibibyte_is_refused_before_the_walk(measure):
+    with pytest.raises(qkv.DenseError, match=r"GiB\); (ask|give)"):
+        LONG.measure(measure)
+
+
+def test_many_labels_are_added_up_tile_by_tile():
+    q, k, arguments = problem("causal", np.float64)
+    labels = np.random.default_rng(0).permutation(N_K)
+    label, share = qkv.attend(q, k, **arguments).mass(labels=labels)
+    np.testing.assert_allclose(share[..., labels], qkv.attend(q, k, **arguments).dense(), rtol=1e-12)
+    np.testing.assert_array_equal(label, np.arange(N_K))
+
+
+def test_no_measure_is_no_walk():
+    class Never(qkv.scores.Dot):
+        def of(self, q, k, factor):
+            raise AssertionError("nothing was asked for")
+
+    assert qkv.attend(np.ones((3, 2)), np.ones((3, 2)), score=Never()).measure() == ()
+
+
+def test_the_default_alignment_counts_among_those_a_mask_uses():
+    A = qkv.attend(np.ones((3, 2)), np.ones((5, 2)), mask=qkv.masks.causal() & qkv.masks.window(0, None, offset=0))
+    with pytest.raises(qkv.ArgumentError, match="more than one offset"):
+        A.measure(measures.diagonal())
+    same = qkv.attend(np.ones((3, 2)), np.ones((5, 2)), mask=qkv.masks.causal() & qkv.masks.window(9, None, offset=2))
+    assert same.measure(measures.diagonal())[0].shape == (3,)

@@ -1,4 +1,4 @@
-"""Every argument of attend is checked once, at the door: the error names it, what was expected, what came, a way out."""
+"""Every argument of attend is checked once, at the door: the error names it, what was expected, what came, a way."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ REFUSED = [
     ({"scale": "big"}, TypeError, "scale is 'big'; expected one real number"),
     ({"scale": np.nan}, ValueError, "scale is nan"),
     ({"scale": np.ones(3)}, TypeError, "scale"),
-    ({"temperature": 0}, ValueError, "temperature is 0; expected a finite number > 0"),
+    ({"temperature": 0}, ValueError, r"temperature is 0; expected a number from 1e-18 to 1e\+18"),
     ({"temperature": -1.0}, ValueError, "temperature is -1"),
     ({"temperature": True}, TypeError, "temperature is True"),
-    ({"softcap": 0.0}, ValueError, "softcap is 0; expected a finite number > 0, or None"),
+    ({"softcap": 0.0}, ValueError, "softcap is 0; expected a number from 1e-18.*or None"),
     ({"softcap": np.inf}, ValueError, "softcap is inf"),
     ({"causal": 1}, TypeError, r"causal is 1; expected True.*masks.causal\(offset"),
     ({"causal": "br"}, TypeError, "causal is 'br'"),
@@ -25,8 +25,14 @@ REFUSED = [
     ({"window": (-1, 0)}, ValueError, "left of window is -1"),
     ({"mask": np.zeros((5, 7))}, TypeError, "mask has dtype float64.*bias="),
     ({"bias": np.ones((5, 7), bool)}, TypeError, "bias has dtype bool.*mask="),
-    ({"bias": masks.causal()}, TypeError, "bias"),
+    ({"bias": masks.causal()}, TypeError, r"bias is the mask causal\(\).*mask="),
     ({"sinks": [1.0, 2.0]}, ValueError, r"sinks have shape \(2,\); expected \(n_heads,\) = \(4,\)"),
+    ({"scale": 1e300}, ValueError, r"scale is 1e\+300; expected a number within ±1e\+18"),
+    ({"temperature": 1e-40}, ValueError, "temperature is 1e-40"),
+    ({"softcap": 1e39}, ValueError, "softcap is 1e"),
+    ({"sinks": [np.inf, 0, 0, 0]}, ValueError, "sinks are .*inf"),
+    ({"sinks": [1e300, 0, 0, 0]}, ValueError, "sinks are"),
+    ({"sinks": True}, TypeError, "sinks have dtype bool"),
     ({"lengths": [7, 8]}, ValueError, "n_k = 7"),
     ({"lengths": [0.5, 1]}, TypeError, "expected integers"),
     ({"empty": "nan"}, ValueError, "empty is 'nan'"),
@@ -116,6 +122,18 @@ def test_a_full_map_does_not_raise_for_empty_rows():
     assert qkv.attend(np.ones((5, 8)), np.ones((7, 8)), mask=np.eye(5, 7, dtype=bool), empty="raise").shape == (5, 7)
     with pytest.raises(qkv.EmptyRowError, match="query 0 may see"):
         qkv.attend(np.ones((5, 8)), np.ones((0, 8)), empty="raise")
+
+
+@pytest.mark.parametrize("flag", [np.True_, True])
+def test_causal_may_be_any_true(flag):
+    np.testing.assert_array_equal(qkv.attend(Q, K, causal=flag)[0, 0, 0], qkv.attend(Q, K, causal=True)[0, 0, 0])
+
+
+def test_a_sink_of_minus_infinity_is_no_sink():
+    sinks = [-np.inf, 0.0, -np.inf, -np.inf]
+    A = qkv.attend(Q, K, sinks=sinks)
+    np.testing.assert_array_equal(A[:, 0].dense(), qkv.attend(Q, K)[:, 0].dense())
+    assert (A.dense()[:, 1].sum(-1) < 1).all()
 
 
 def test_numbers_may_be_of_any_real_kind():

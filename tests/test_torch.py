@@ -1,5 +1,7 @@
 """torch tensors in, torch tensors out; what this version can't do with them is refused by name."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -112,3 +114,17 @@ def test_arrays_are_computed_without_importing_torch():
 def test_a_notebook_draws_tensors_too(n):
     q = torch.ones(n, 2, dtype=torch.bfloat16)
     assert "<svg" in qkv.attend(q, q, causal=True)._repr_html_()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_numpy_sees_a_map_of_tensors_in_its_own_dtype(dtype):
+    A = qkv.attend(torch.randn(5, 4).to(dtype), torch.randn(6, 4).to(dtype))
+    assert np.asarray(A).dtype == A.dense().numpy().dtype
+    np.testing.assert_array_equal(np.asarray(A), A.dense().numpy())
+
+
+def test_a_map_of_tensors_can_be_copied_and_pickled():
+    q = torch.randn(5, 4)
+    A = qkv.attend(q, q, causal=True)
+    for other in (copy.deepcopy(A), pickle.loads(pickle.dumps(A))):  # noqa: S301 (our own)
+        assert torch.equal(other @ q, A @ q) and other.lse().dtype == torch.float32

@@ -19,6 +19,7 @@ from qkv.errors import (
     ShapeError,
 )
 from qkv.heads import KVCache, MultiHead
+from qkv.tracing import trace
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "merge",
     "rollout",
     "scores",
+    "trace",
 ]

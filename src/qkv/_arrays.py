@@ -5,6 +5,7 @@ q, k and v stay in the caller's library, and the walk computes there (`own`). Ev
 library allows one. Nothing of the caller's is ever written to.
 """
 
+import importlib
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,10 @@ class Library:
     xp: Any = field(compare=False, repr=False)
     place: Any = field(compare=False, repr=False)
 
+    def __reduce__(self) -> Any:
+        """A namespace can't be pickled; the library is looked up again where it arrives."""
+        return (_named, (self.name, self.device))
+
     def give(self, value: Any, dtype: Any = None) -> Any:
         """Host arrays, or a tuple of them, as arrays of the library on its device; a named tuple keeps its type."""
         if isinstance(value, tuple):
@@ -42,6 +47,17 @@ class Library:
 
 
 NUMPY = Library("numpy", "cpu", np, None)
+
+
+def _named(name: str, device: str) -> Library:
+    """The library of a pickled map, by the names that `Library` gives."""
+    if name == "numpy":
+        return NUMPY
+    import array_api_compat
+
+    module = importlib.import_module({"jax": "jax.numpy"}.get(name, name))
+    empty = module.asarray(0.0) if name != "torch" else module.zeros((), device=device)
+    return Library(name, device, array_api_compat.array_namespace(empty), array_api_compat.device(empty))
 
 
 def library(value: Any) -> Library:

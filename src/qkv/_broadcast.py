@@ -50,14 +50,12 @@ def integers(value: Any, name: str) -> Array:
     return array.astype(np.int64)
 
 
-def count(value: Any, name: str) -> int | None:
-    """`value` as an int >= 0, or None."""
-    if value is None:
-        return None
+def count(value: Any, name: str, least: int = 0) -> int:
+    """`value` as an int >= least."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} is {said(value)}; expected an integer >= 0, or None for no limit")
-    if value < 0:
-        raise ArgumentError(f"{name} is {value}; expected an integer >= 0, or None for no limit")
+        raise DTypeError(f"{name} is {said(value)}; expected an integer >= {least}")
+    if value < least:
+        raise ArgumentError(f"{name} is {value}; expected an integer >= {least}")
     return int(value)
 
 

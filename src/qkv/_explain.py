@@ -73,7 +73,8 @@ def explain(problem: Problem, head: int, i: int, j: int) -> Explanation:
 
 def _dot(problem: Problem, tile: Tile) -> Any:
     q = rows_of(problem, problem.q, tile.lead, tile.rows, problem.n_heads)
-    return problem.score.of(q, rows_of(problem, problem.k, tile.lead, tile.keys, problem.n_heads), 1.0)
+    with np.errstate(all="ignore"):  # what overflows shows in the numbers
+        return problem.score.of(q, rows_of(problem, problem.k, tile.lead, tile.keys, problem.n_heads), 1.0)
 
 
 def _cell(array: Any) -> float:

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from qkv import _arrays
-from qkv._problem import Problem
+from qkv._problem import Problem, refuse_bytes
 from qkv._read import Stage, points, rectangle
 from qkv._typing import Array, Shape
-from qkv.errors import DenseError
 
 UNTOUCHED = slice(None)  # stands for the axes that an index leaves out; a slice that the caller writes is another one
-DENSE_LIMIT = 1 << 30  # bytes: the size from which a dense result takes an explicit dense()
 
 
 def expand(index: Any, ndim: int) -> tuple[Any, ...]:
@@ -56,12 +54,10 @@ def get(problem: Problem, stage: Stage, lead: Array, entries: tuple[Any, ...]) -
 
 def refuse_large(cells: int, problem: Problem, stage: Stage, way_out: str) -> None:
     """Raise a DenseError when this many cells are more than 1 GiB."""
-    size = cells * (problem.bytes_per_weight if stage == "weight" else problem.work.itemsize)
-    if size > DENSE_LIMIT:
-        raise DenseError(f"{cells:,} cells would take {size:,} bytes ({size / 2**30:.1f} GiB); {way_out}")
+    refuse_bytes(cells * (problem.bytes_per_weight if stage == "weight" else problem.work.itemsize), way_out)
 
 
-WAY_OUT = "take fewer rows, a measure such as A.entropy() or A.image(512), or A.dense() if you have the memory"
+WAY_OUT = "take fewer rows, a measure such as A.entropy() or A.image(512), or dense() if you have the memory"
 
 
 def _get_rectangle(problem: Problem, stage: Stage, lead: Array, entries: tuple[Any, ...], shape: Shape) -> Array:
@@ -86,12 +82,24 @@ def _get_rectangle(problem: Problem, stage: Stage, lead: Array, entries: tuple[A
 def _get_points(problem: Problem, stage: Stage, lead: Array, entries: tuple[Any, ...], shape: Shape) -> Array:
     n_q, n_k = shape[-2:]
     # broadcast views: the whole map's coordinates without its memory
+    refuse_large(_count(entries, shape), problem, stage, WAY_OUT)
     heads = np.broadcast_to(lead[..., None, None], shape)[entries]
     i = np.broadcast_to(np.arange(n_q)[:, None], shape)[entries]
     j = np.broadcast_to(np.arange(n_k), shape)[entries]
-    refuse_large(math.prod(i.shape), problem, stage, WAY_OUT)
     flat = points(problem, stage, np.ravel(heads), np.ravel(i), np.ravel(j))
     return flat.reshape(i.shape)
+
+
+def _count(entries: tuple[Any, ...], shape: Shape) -> int:
+    """How many cells an index names, before any of them is worked out."""
+    cells, axis, picked = 1, 0, []
+    for entry in entries:
+        if isinstance(entry, np.ndarray):
+            picked.append((int(entry.sum()),) if entry.dtype == bool else entry.shape)
+        elif isinstance(entry, slice):
+            cells *= len(range(*entry.indices(shape[axis])))
+        axis += _axes(entry)
+    return cells * math.prod(np.broadcast_shapes(*picked))
 
 
 def _entry(entry: Any) -> Any:

@@ -33,7 +33,8 @@ class AttentionMap(Matrix):
     def __matmul__(self, v: Any) -> Any:
         """The average of the values: v (…, n_kv_heads or n_heads, n_k, d_v) -> (…, n_heads, n_q, d_v).
 
-        v of shape (n_k,) gives (…, n_heads, n_q). A map picked from a larger one takes values for its own axes.
+        v of shape (n_k,) gives (…, n_heads, n_q). A map picked from a larger one takes values for its own axes: of
+        grouped heads, A[:2] @ v is not (A @ v)[:2], for head 1 reads the values of its own group there.
         """
         values = self._operand(v, "v")
         check_values(self._problem, self._lead, values)
@@ -81,6 +82,8 @@ class AttentionMap(Matrix):
         for each in wanted:
             if not isinstance(each, Measure):
                 raise DTypeError(f"measure got {each!r}; expected values of qkv.measures, e.g. measures.entropy()")
+        if not wanted:
+            return ()
         problem = self._problem
         span = Span(
             self._lead.shape, self._lead.size, problem.shape, problem.work, problem.offset, problem.offset_is_clear
@@ -193,6 +196,9 @@ class Transposed:
         if isinstance(cells, AttentionMap):
             return cells.T
         return cells.mT if all(isinstance(entry, slice) for entry in entries[-2:]) else cells
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self._map.__array__(dtype, copy).swapaxes(-1, -2)
 
     def dense(self) -> Any:
         """Every cell: O(n_q · n_k) memory."""

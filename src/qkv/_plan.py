@@ -39,7 +39,7 @@ def plan(problem: Problem, lead: Array) -> Plan:
     for _, heads in problem.heads(np.ravel(lead)):
         for rows in problem.row_tiles:
             for keys in problem.key_tiles:
-                nobody = visible(problem, problem.tile(heads, rows, keys)) is False
+                nobody = visible(problem, problem.tile(heads, rows, keys))[0] is False
                 skipped += nobody
                 tiles += not nobody
     return Plan(

@@ -14,10 +14,14 @@ from qkv._alignment import Offset, agree
 from qkv._broadcast import broadcasts, said
 from qkv._tile import Tile
 from qkv._typing import Array, DType, Shape
-from qkv.errors import ArgumentError, DTypeError, EmptyRowError, ShapeError
+from qkv.errors import ArgumentError, DenseError, DTypeError, EmptyRowError, ShapeError
 
 QUERY_TILE = 128  # rows of a tile: enough for the matrix product to run at speed
 KEY_TILE = 1024  # keys of a tile: 128 × 1024 × 4 B = 512 KiB, so the handful of arrays of a tile stays in the cache
+
+DENSE_LIMIT = 1 << 30  # bytes
+# What scale, temperature and softcap may be: far beyond use, and far from where float32 overflows or underflows.
+LARGEST, SMALLEST = 1e18, 1e-18
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +120,7 @@ class Problem:
         rule = _mask(causal, window, lengths, mask)
         if rule is not None:
             rule.check(shape)
-        offsets = list(rule.offsets()) if rule is not None else []
+        offsets = list(rule.offsets(shape)) if rule is not None else []
         problem = Problem(
             q=q_array,
             k=k_array,
@@ -134,6 +138,12 @@ class Problem:
         )
         _check_empty(problem, empty)
         return problem
+
+
+def refuse_bytes(size: int, way_out: str) -> None:
+    """Raise a DenseError for a result of more than 1 GiB, which takes an explicit `dense()`."""
+    if size > DENSE_LIMIT:
+        raise DenseError(f"the result would take {size:,} bytes ({size / 2**30:.1f} GiB); {way_out}")
 
 
 def spans(size: int, step: int) -> list[slice]:
@@ -191,13 +201,14 @@ def _map_shape(q: Shape, k: Shape) -> Shape:
 
 
 def _number(value: Any, name: str, above: float | None = None) -> float:
+    """One real number that float32 holds, too."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise DTypeError(f"{name} is {said(value)}; expected one real number, or None")
     number = float(value)
-    if not math.isfinite(number) or (above is not None and number <= above):
-        wanted = "a finite number" if above is None else f"a finite number > {above:g}"
+    if not abs(number) <= LARGEST or (above is not None and number < SMALLEST):
+        wanted = f"a number within ±{LARGEST:g}" if above is None else f"a number from {SMALLEST:g} to {LARGEST:g}"
         raise ArgumentError(f"{name} is {number:g}; expected {wanted}, or None to leave it out")
     return number
 
@@ -209,9 +220,9 @@ def _mask(causal: Any, window: Any, lengths: Any, mask: Any) -> masks.Mask | Non
     if isinstance(causal, masks.causal):
         rules.append(causal)
         offset = causal.offset
-    elif causal is True:
+    elif isinstance(causal, bool | np.bool_) and causal:
         rules.append(masks.causal())
-    elif causal is not None and causal is not False:
+    elif causal is not None and not isinstance(causal, bool | np.bool_):
         raise DTypeError(f"causal is {said(causal)}; expected True, False, None or masks.causal(offset=…)")
     if window is not None:
         if not isinstance(window, tuple | list) or len(window) != 2:
@@ -238,7 +249,13 @@ def _bias(bias: Any, shape: Shape) -> biases.Bias | None:
 def _sinks(sinks: Any, shape: Shape) -> Array | None:
     if sinks is None:
         return None
-    array = _arrays.floating(sinks, "sinks")
+    array = _arrays.floating(sinks, "sinks").astype(np.float64)
+    if np.asarray(sinks).dtype == bool:
+        raise DTypeError("sinks have dtype bool; expected scores in nats, one a head")
+    if not (np.isneginf(array) | (np.abs(array) <= LARGEST)).all():
+        raise ArgumentError(
+            f"sinks are {array.tolist()}; expected scores within ±{LARGEST:g}, or −inf for a head without"
+        )
     n_heads = shape[-3] if len(shape) > 2 else 1
     if array.shape not in ((), (n_heads,)):
         raise ShapeError(f"sinks have shape {array.shape}; expected (n_heads,) = ({n_heads},), one score a head")
@@ -266,7 +283,7 @@ def seen_rows(problem: Problem, heads: Array, rows: slice) -> Array:
     """Whether each query may see any key at all: bool (heads_here, rows). Reads masks, never q or k."""
     sees = np.zeros((len(heads), rows.stop - rows.start), dtype=bool)
     for keys in problem.key_tiles:
-        part = visible(problem, problem.tile(heads, rows, keys))
+        part, _ = visible(problem, problem.tile(heads, rows, keys))
         if part is True:
             sees[:] = True
         elif part is not False:
@@ -276,17 +293,21 @@ def seen_rows(problem: Problem, heads: Array, rows: slice) -> Array:
     return sees
 
 
-def visible(problem: Problem, tile: Tile, bias: Array | None = None) -> bool | Array:
-    """What the mask and a −inf in the bias leave to see in a tile, as `Mask.of` says it."""
+def visible(problem: Problem, tile: Tile) -> tuple[bool | Array, Array | None]:
+    """What the mask and a −inf in the bias leave to see in a tile, as `Mask.of` says it, and the tile's bias.
+
+    The bias is not asked for where the mask hides everything: None there.
+    """
     sees = True if problem.mask is None else problem.mask.of(tile)
     if problem.bias is None or sees is False:
-        return sees
-    hidden = np.isneginf(problem.bias.of(tile) if bias is None else bias)
+        return sees, None
+    bias = problem.bias.of(tile)
+    hidden = np.isneginf(bias)
     if not hidden.any():
-        return sees
+        return sees, bias
     if hidden.all():
-        return False
-    return ~hidden if sees is True else sees & ~hidden
+        return False, bias
+    return (~hidden if sees is True else sees & ~hidden), bias
 
 
 def check_values(problem: Problem, lead: Array, v: Any) -> None:

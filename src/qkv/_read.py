@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from qkv._arrays import NUMPY, host
+from qkv._arrays import NUMPY, dtype_name, host
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem
 from qkv._tiles import Rows, read_all_stages, read_scores, row_sums, weights_of
 from qkv._typing import Array, DType
@@ -19,7 +19,10 @@ def stage_dtype(problem: Problem, stage: Stage) -> Any:
 
 def _host_dtype(problem: Problem, stage: Stage) -> DType:
     """The dtype in which cells are gathered on the host: that of the stage where NumPy has it."""
-    return np.dtype(stage_dtype(problem, stage)) if problem.library == NUMPY else problem.work
+    if problem.library == NUMPY:
+        return np.dtype(stage_dtype(problem, stage))
+    # bfloat16 is gathered in float32, for NumPy has none of its own
+    return np.dtype(np.float16) if stage == "weight" and dtype_name(problem.q) == "float16" else problem.work
 
 
 def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) -> Array:

@@ -71,8 +71,7 @@ class Rows:
 def read_scores(problem: Problem, heads: Array, rows: slice, keys: slice) -> Scores | None:
     """The scores of a tile or of a part of one; None where nobody may see anything."""
     tile = problem.tile(heads, rows, keys)
-    bias = None if problem.bias is None else problem.bias.of(tile)
-    sees = visible(problem, tile, bias)
+    sees, bias = visible(problem, tile)
     if sees is False:
         return None
     return _stages(problem, tile, bias, None if sees is True else sees)
@@ -81,8 +80,9 @@ def read_scores(problem: Problem, heads: Array, rows: slice, keys: slice) -> Sco
 def read_all_stages(problem: Problem, heads: Array, rows: slice, keys: slice) -> Scores:
     """As `read_scores`, hidden cells too."""
     tile = problem.tile(heads, rows, keys)
-    bias = None if problem.bias is None else problem.bias.of(tile)
-    sees = visible(problem, tile, bias)
+    sees, bias = visible(problem, tile)
+    if problem.bias is not None and bias is None:
+        bias = problem.bias.of(tile)
     return _stages(problem, tile, bias, None if sees is True else np.asarray(sees))
 
 

@@ -54,6 +54,8 @@ class dense(Bias):
     name: str = field(default="bias", repr=False)
 
     def __post_init__(self) -> None:
+        if hasattr(self.array, "offsets"):
+            raise DTypeError(f"{self.name} is the mask {self.array!r}; what a query may see goes into mask=")
         array = _arrays.view(self.array, self.name)
         if array.dtype == bool:
             raise DTypeError(

@@ -48,8 +48,8 @@ class Mask:
     def check(self, shape: Shape) -> None:
         """Raise a ShapeError when the mask does not fit a map of this shape, (…, n_heads, n_q, n_k)."""
 
-    def offsets(self) -> Iterator[int | Array]:
-        """The alignments that the mask states, in order; none where it leaves them to the default."""
+    def offsets(self, shape: Shape) -> Iterator[int | Array]:
+        """The alignments that the mask uses, in order, the default among them: key positions of query 0."""
         return iter(())
 
     def __and__(self, other: Any) -> "Mask":
@@ -92,8 +92,8 @@ class causal(Mask):
     def check(self, shape: Shape) -> None:
         check_batch(self.offset, shape, "offset of causal")
 
-    def offsets(self) -> Iterator[int | Array]:
-        return iter(() if self.offset is None else (self.offset,))
+    def offsets(self, shape: Shape) -> Iterator[int | Array]:
+        yield shape[-1] - shape[-2] if self.offset is None else self.offset
 
     def __repr__(self) -> str:
         return f"causal({stated(self.offset)})"
@@ -113,7 +113,9 @@ class window(Mask):
 
     def __post_init__(self) -> None:
         for name in ("left", "right"):
-            object.__setattr__(self, name, count(getattr(self, name), f"{name} of window"))
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, count(value, f"{name} of window"))
         object.__setattr__(self, "offset", as_offset(self.offset))
 
     def of(self, tile: Tile) -> bool | Array:
@@ -125,8 +127,8 @@ class window(Mask):
     def check(self, shape: Shape) -> None:
         check_batch(self.offset, shape, "offset of window")
 
-    def offsets(self) -> Iterator[int | Array]:
-        return iter(() if self.offset is None else (self.offset,))
+    def offsets(self, shape: Shape) -> Iterator[int | Array]:
+        yield shape[-1] - shape[-2] if self.offset is None else self.offset
 
     def __repr__(self) -> str:
         offset = stated(self.offset)
@@ -247,9 +249,9 @@ class _And(Mask):
         self.a.check(shape)
         self.b.check(shape)
 
-    def offsets(self) -> Iterator[int | Array]:
-        yield from self.a.offsets()
-        yield from self.b.offsets()
+    def offsets(self, shape: Shape) -> Iterator[int | Array]:
+        yield from self.a.offsets(shape)
+        yield from self.b.offsets(shape)
 
     def __repr__(self) -> str:
         return f"{_bracket(self.a)} & {_bracket(self.b)}"
@@ -281,8 +283,8 @@ class _Not(Mask):
     def check(self, shape: Shape) -> None:
         self.a.check(shape)
 
-    def offsets(self) -> Iterator[int | Array]:
-        return self.a.offsets()
+    def offsets(self, shape: Shape) -> Iterator[int | Array]:
+        return self.a.offsets(shape)
 
     def __repr__(self) -> str:
         return f"~{_bracket(self.a)}"

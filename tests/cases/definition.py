@@ -15,7 +15,7 @@ import qkv
 from qkv import formula
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 HALVES = (np.dtype(np.float16), BFLOAT16)
@@ -181,17 +181,20 @@ class Naive:
         answer = define(q, k, v, dtype=self._work, scale=1.0, **cells, **self._rest)
         return Answer(answer.out, answer.weights[..., np.argsort(keys)], answer.lse)
 
-    def _part(self, name: str) -> Iterator[Any]:
+    def each(self, read: Callable[[Answer], Any]) -> Iterator[Any]:
+        """What is read from the answer of each throw, which is not rounded to 16 bit yet."""
         for number in range(self.THROWS):
             if number == len(self._answers):
                 self._answers.append(self._throw(number))
-            part = getattr(self._answers[number], name)
-            with np.errstate(over="ignore", under="ignore"):
-                yield part if name == "lse" else part.astype(self._dtype)
+            yield read(self._answers[number])
 
-    out = property(lambda self: self._part("out"))
-    weights = property(lambda self: self._part("weights"))
-    lse = property(lambda self: self._part("lse"))
+    def _rounded(self, part: Any) -> Any:
+        with np.errstate(over="ignore", under="ignore"):
+            return part.astype(self._dtype)
+
+    out = property(lambda self: self.each(lambda answer: self._rounded(answer.out)))
+    weights = property(lambda self: self.each(lambda answer: self._rounded(answer.weights)))
+    lse = property(lambda self: self.each(lambda answer: answer.lse))
 
 
 def exact_and_naive(q: Any, k: Any, v: Any, *, visible: Any = None, **arguments: Any) -> tuple[Answer, Naive]:

@@ -29,19 +29,22 @@ LINE: tuple[tuple[str, ...], ...] = (
     ("measures",),
     ("_notebook",),
     ("_map",),
-    ("_rollout",),
+    ("_rollout", "_compare"),
     ("_cache",),
     ("heads",),
     ("experiments", "toy"),
     ("cost",),
     ("models",),
+    ("torch",),
+    ("transformers",),
+    ("tracing",),
     ("cli",),
 )
 PLACE = {name: place for place, names in enumerate(LINE) for name in names}
 
 # What the line alone would allow, and a reader would not expect.
 KNOWS_ONLY = {"formula": set[str](), "draw": {"errors", "_typing"}}
-KNOWN_ONLY_BY = {"draw": {"_notebook", "cli"}, "models": {"cli"}}
+KNOWN_ONLY_BY = {"draw": {"_notebook", "cli"}, "models": {"tracing", "cli"}}
 
 # Where a library that is no dependency of `import qkv` may be imported.
 AT_HOME = {
@@ -49,12 +52,14 @@ AT_HOME = {
     "ml_dtypes": {"_arrays"},
     "PIL": {"draw"},
     "safetensors": {"models"},
+    "torch": {"torch", "transformers", "tracing"},
+    "transformers": {"transformers", "tracing"},
     "tokenizers": {"models"},
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},
 }
-OPENS_FILES = {"models", "cli"}
+OPENS_FILES = {"models", "tracing", "cli"}
 FILE_CALLS = set("open read_text read_bytes write_text write_bytes urlopen socket memmap fromfile".split())
 
 MODULES = [path for path in python_files("src") if path != PACKAGE / "__init__.py"]
@@ -134,7 +139,7 @@ def test_a_library_is_imported_only_where_it_is_at_home(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_only_models_and_the_command_line_open_files(path: Path) -> None:
+def test_only_models_traces_and_the_command_line_open_files(path: Path) -> None:
     if layer(path) in OPENS_FILES:
         return
     calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]

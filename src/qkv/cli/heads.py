@@ -76,7 +76,7 @@ def _rank(model: Reader, text: str, sort: str | None, layer: int | None, advance
         if any(head.weight[sort] is None for head in found):
             raise Failure(f"TEXT cannot tell {sort}: fewer queries can show it than a mean needs")
         found.sort(key=lambda head: -(head.weight[sort] or 0.0))
-    return Ranking(model, text, tokens, tuple(found), sort)
+    return Ranking(model, text, tokens, tuple(found), sort, layer)
 
 
 def _bar() -> Progress:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from qkv._alignment import Offset
+from qkv._problem import refuse_bytes
 from qkv._tiles import Rows, Scores, Watcher
 from qkv._typing import Array, DType, Shape
 from qkv.errors import ArgumentError
@@ -38,6 +39,10 @@ class Span:
         """(heads, …) -> (…lead, …), in the dtype of results; integers stay integers."""
         folded = array.reshape(self.lead + array.shape[1:])
         return folded.astype(self.work, copy=False) if folded.dtype.kind == "f" else folded
+
+    def refuse_large(self, numbers: int, way_out: str) -> None:
+        """Raise a DenseError when a result of this many numbers is more than 1 GiB."""
+        refuse_bytes(numbers * self.work.itemsize, way_out)
 
     def alignment(self, offset: Offset) -> Offset:
         """`offset` where one is given, else the one that the mask states."""

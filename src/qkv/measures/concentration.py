@@ -149,10 +149,10 @@ class top(Measure):
     k: int
 
     def __post_init__(self) -> None:
-        if count(self.k, "k of top") in (None, 0):
-            raise ArgumentError(f"k of top is {self.k}; expected at least 1")
+        count(self.k, "k of top", least=1)
 
     def start(self, span: Span) -> Tally:
+        span.refuse_large(2 * span.heads * span.n_q * self.k, "ask for fewer keys")
         return _Top(self.k, span)
 
 

@@ -140,12 +140,13 @@ class mass(Measure):
         if (self.keys is None) == (self.labels is None):
             raise ArgumentError("mass takes either keys= or labels=, and one of them")
         if self.labels is None:
-            return _Mass(_chosen(self.keys, span.n_k)[:, None], None, span)
+            return _MassOfKeys(_chosen(self.keys, span.n_k), span)
         labels = integers(self.labels, "labels")
         if labels.shape != (span.n_k,):
             raise ShapeError(f"labels have shape {labels.shape}; expected (n_k,) = ({span.n_k},), one a key")
-        label = np.unique(labels)
-        return _Mass(labels[:, None] == label, label, span)
+        label, code = np.unique(labels, return_inverse=True)
+        span.refuse_large(span.heads * span.n_q * len(label), "give the keys fewer labels")
+        return _MassByLabel(label, code, span)
 
 
 def _chosen(keys: Any, n_k: int) -> Array:
@@ -163,18 +164,31 @@ def _chosen(keys: Any, n_k: int) -> Array:
     return chosen
 
 
-class _Mass(Tally):
-    def __init__(self, member: Array, label: Array | None, span: Span) -> None:
-        self._member, self._label, self._span = member, label, span
-        self._share = np.zeros((span.heads, span.n_q, member.shape[1]), span.work)
+class _MassOfKeys(Tally):
+    def __init__(self, chosen: Array, span: Span) -> None:
+        self._chosen, self._span = chosen, span
+        self._share = np.zeros((span.heads, span.n_q), span.work)
 
     def wants(self, tile: Tile) -> bool:
-        return bool(self._member[tile.keys].any())
+        return bool(self._chosen[tile.keys].any())
 
     def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
-        member = self._member[scores.tile.keys].astype(weight.dtype)
-        self._share[place, scores.tile.rows] += np.matmul(weight, member)
+        member = self._chosen[scores.tile.keys].astype(weight.dtype)
+        self._share[place, scores.tile.rows] += weight @ member
 
-    def result(self) -> Any:
-        share = self._span.fold(self._share)
-        return share[..., 0] if self._label is None else Mass(self._label, share)
+    def result(self) -> Array:
+        return self._span.fold(self._share)
+
+
+class _MassByLabel(Tally):
+    def __init__(self, label: Array, code: Array, span: Span) -> None:
+        self._label, self._code, self._span = label, code, span
+        self._share = np.zeros((span.heads, span.n_q, len(label)), span.work)
+
+    def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
+        present, here = np.unique(self._code[scores.tile.keys], return_inverse=True)
+        member = (here[:, None] == np.arange(len(present))).astype(weight.dtype)
+        self._share[place, scores.tile.rows, present] += weight @ member
+
+    def result(self) -> Mass:
+        return Mass(self._label, self._span.fold(self._share))

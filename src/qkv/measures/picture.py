@@ -27,14 +27,16 @@ class image(Measure):
 
     def __post_init__(self) -> None:
         for name in ("height", "width"):
-            if count(getattr(self, name), name) == 0 or (name == "height" and self.height is None):
-                raise ArgumentError(f"{name} of image is {getattr(self, name)}; expected at least 1 pixel")
+            if name == "height" or self.width is not None:
+                count(getattr(self, name), f"{name} of image", least=1)
         if self.pool not in ("mean", "max"):
             raise ArgumentError(f'pool is {self.pool!r}; expected "mean" or "max"')
 
     def start(self, span: Span) -> Tally:
         width = self.height if self.width is None else self.width
-        return _Image(min(self.height, span.n_q), min(width, span.n_k), self.pool, span)
+        height, width = min(self.height, span.n_q), min(width, span.n_k)
+        span.refuse_large(2 * span.heads * height * width, "ask for fewer pixels, or for the picture of one head")
+        return _Image(height, width, self.pool, span)
 
 
 class _Image(Tally):

@@ -53,8 +53,7 @@ class local(RowMeasure):
     offset: Any = None
 
     def __post_init__(self) -> None:
-        if count(self.width, "width of local") is None:
-            raise DTypeError("width of local is None; expected an integer >= 0")
+        count(self.width, "width of local")
         object.__setattr__(self, "offset", as_offset(self.offset))
 
     def start(self, span: Span) -> Tally:

@@ -11,9 +11,9 @@ run.value_norms(1)[2]           how far each key's value can move the output of 
 """
 
 from qkv.errors import ArgumentError
-from qkv.models._run import Layer, Model, Run
+from qkv.models._run import Layer, Model, Pass, Reader, Run
 
-__all__ = ["NAMES", "Layer", "Model", "Run", "load"]
+__all__ = ["NAMES", "Layer", "Model", "Pass", "Reader", "Run", "load"]
 
 NAMES = ("minilm", "induction")
 

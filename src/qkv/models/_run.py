@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qkv._map import AttentionMap, attend
+from qkv import _compare
+from qkv._map import AttentionMap
 from qkv._typing import Array
 from qkv.errors import ArgumentError, DTypeError, ShapeError
 from qkv.heads import MultiHead
@@ -48,22 +49,34 @@ class Run:
         return norms
 
     def value_weighted(self, layer: int) -> AttentionMap:
-        """The map of a layer with weight · ‖v_j W_O‖ in each cell, as a share of its row: (n_heads, n_q, n_k), lazy.
+        """The map of a layer with weight · ‖v_j W_O‖ in each cell, as a share of its row: (n_heads, n_q, n_k), lazy."""
+        return _compare.value_weighted(self.layers[layer].map, self.value_norms(layer))
 
-        A factor on a weight is a term of its score: the same map with the bias log ‖v_j W_O‖.
-        """
-        chosen = self.layers[layer]
-        with np.errstate(divide="ignore"):  # a value of length 0 moves nothing: −inf hides its key
-            bias = np.log(self.value_norms(layer))[:, None, :]
-        return attend(chosen.q, chosen.k, causal=chosen.causal, bias=bias)
+    def even(self, layer: int) -> AttentionMap:
+        """The map of a layer whose heads see the same keys and prefer none of them: (n_heads, n_q, n_k), lazy."""
+        return _compare.even(self.layers[layer].map)
 
 
-class Model(Protocol):
-    """A trained model that can be looked into."""
+class Pass(Protocol):
+    """What any pass over one text leaves to look at, (n_heads, n_q, n_k) in each layer."""
+
+    @property
+    def maps(self) -> tuple[AttentionMap, ...]:
+        """The attention map of each layer."""
+
+    def value_weighted(self, layer: int) -> AttentionMap | None:
+        """The map with weight · ‖v_j W_O‖ in each cell, as a share of its row; None where W_O isn't known."""
+
+    def even(self, layer: int) -> AttentionMap:
+        """The map of heads that see the same keys and prefer none of them."""
+
+
+class Reader(Protocol):
+    """A trained model that reads a text and can be looked into, whoever runs it."""
 
     @property
     def name(self) -> str:
-        """The name that `models.load` knows it by."""
+        """What it is called on a page."""
 
     @property
     def n_layers(self) -> int:
@@ -78,15 +91,25 @@ class Model(Protocol):
         """Most tokens that one pass takes."""
 
     @property
-    def causal(self) -> bool:
-        """Whether a token sees only those before it and itself."""
-
-    @property
     def default_text(self) -> str:
         """A text that shows what the heads do."""
 
     def tokens(self, text: str) -> tuple[Array, list[str]]:
         """The ids of the tokens of a text, (n,), and how each is written."""
+
+    def own(self, ids: Any) -> Array:
+        """Which of the ids are the model's own tokens, such as [CLS], and not the text's: bool (n,)."""
+
+    def run(self, ids: Any) -> Pass:
+        """One pass over the ids, (n,)."""
+
+
+class Model(Reader, Protocol):
+    """A model that is run here, in NumPy, and shows every layer of a pass."""
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token sees only those before it and itself."""
 
     def run(self, ids: Any) -> Run:
         """One pass over the ids, (n,)."""

@@ -92,6 +92,10 @@ class Induction:
         check_length(self.name, len(text), self.max_length)
         return np.array([ALPHABET.index(c) for c in text], np.intp), ["␣" if c == " " else c for c in text]
 
+    def own(self, ids: Any) -> Array:
+        """None of the ids: the model has no tokens but those of the text: bool (n,)."""
+        return np.zeros(len(ids), bool)
+
     def caches(self) -> tuple[KVCache, ...]:
         """An empty cache for each layer, to run step by step."""
         return tuple(KVCache() for _ in self.blocks)

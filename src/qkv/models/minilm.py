@@ -47,6 +47,10 @@ class MiniLM:
         check_length(self.name, len(pieces.ids), self.max_length)
         return np.array(pieces.ids, np.intp), list(pieces.tokens)
 
+    def own(self, ids: Any) -> Array:
+        """Which of the ids are [CLS] or [SEP]: bool (n,)."""
+        return np.isin(ids, [self.tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]")])
+
     def run(self, ids: Any) -> Run:
         """One pass over the ids, (n,); the output is the last hidden state, (n, 384)."""
         return self.encoder.run(ids)
