@@ -252,10 +252,8 @@ def _sinks(sinks: Any, shape: Shape) -> Array | None:
     array = _arrays.floating(sinks, "sinks").astype(np.float64)
     if np.asarray(sinks).dtype == bool:
         raise DTypeError("sinks have dtype bool; expected scores in nats, one a head")
-    if not (np.isneginf(array) | (np.abs(array) <= LARGEST)).all():
-        raise ArgumentError(
-            f"sinks are {array.tolist()}; expected scores within ±{LARGEST:g}, or −inf for a head without"
-        )
+    if not (np.isneginf(array) | (np.abs(array) <= np.finfo(np.float32).max)).all():
+        raise ArgumentError(f"sinks are {array.tolist()}; expected scores that float32 holds, or −inf for none")
     n_heads = shape[-3] if len(shape) > 2 else 1
     if array.shape not in ((), (n_heads,)):
         raise ShapeError(f"sinks have shape {array.shape}; expected (n_heads,) = ({n_heads},), one score a head")
