@@ -1,6 +1,6 @@
 """The additive score beside the dot product: seconds and memory, dense and tile by tile, at the same n and width.
 
-    python bench/additive_against_dot.py [--n 1024] [--d 64] [--repeats 5]
+    python bench/additive_against_dot.py [--n 1024] [--d 64] [--repeats 5] [--dense-n N]
 
 Each job runs in a process of its own, all of them in turn, so that its peak memory is its own and what else the machine
 does meets all alike. A ratio is taken within a turn; printed are the median of the ratios and their least and largest.
@@ -9,20 +9,17 @@ Beside it stands what `qkv.cost` counts: products of matrices alone would make t
 
 import argparse
 import json
-import os
-import resource
 import statistics
-import subprocess
-import sys
 import time
 
+import machine
 import numpy as np
-from pixels import machine
 
 import qkv
 from qkv import cost, formula, scores
 
 LEAST = 0.3  # seconds that a job is repeated for
+CHECKED_N = 300
 BYTES = 8  # of each channel of each pair at the widest step of the dense additive score: the layer, and its tanh
 
 
@@ -34,7 +31,7 @@ def arrays(n: int, d: int) -> tuple[np.ndarray, ...]:
 
 def dense_dot(n: int, d: int):
     q, k, *_ = arrays(n, d)
-    return lambda: formula.dot_score(q, k)
+    return lambda: formula.score(q, k)
 
 
 def dense_additive(n: int, d: int):
@@ -63,7 +60,14 @@ def measure(job: str, n: int, d: int) -> dict[str, float]:
     while (passed := time.perf_counter() - start) < LEAST:
         run()
         count += 1
-    return {"seconds": passed / count, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000}
+    return {"seconds": passed / count, "mb": machine.peak_mb()}
+
+
+def check(d: int) -> None:
+    """Hold the dense side and the tiles to each other, at a small n."""
+    for kind in ("dot", "additive"):
+        score, lse = (JOBS[f"{how}_{kind}"](CHECKED_N, d)() for how in ("dense", "tiled"))
+        np.testing.assert_allclose(lse, formula.lse(score), rtol=1e-5)
 
 
 def main() -> None:
@@ -71,35 +75,25 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1024)
     parser.add_argument("--d", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--dense-n", type=int)
     parser.add_argument("--job", choices=JOBS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.job:
         print(json.dumps(measure(asked.job, asked.n, asked.d)))
         return
-    print(machine())
-    sizes = {"dense": min(asked.n, largest_dense(asked.d)), "tiled": asked.n}
+    print(machine.described())
+    check(asked.d)
+    sizes = {"dense": asked.dense_n or machine.dense_n(asked.n, BYTES * asked.d), "tiled": asked.n}
     found: dict[str, list[dict[str, float]]] = {job: [] for job in JOBS}
     for _ in range(asked.repeats):
         for job in JOBS:
-            found[job].append(in_process(job, sizes[job.split("_")[0]], asked.d))
+            found[job].append(machine.in_process(__file__, job, sizes[job.split("_")[0]], asked.d))
     for kind, what in (("dense", "scores, formula.py"), ("tiled", "scores and lse, qkv.attend")):
         print(f"{what}, n = {sizes[kind]:,}, d = {asked.d}, float32")
         report(found[f"{kind}_dot"], found[f"{kind}_additive"])
     dot, additive = cost.dot(asked.n, asked.n, asked.d), cost.additive(asked.n, asked.n, asked.d)
     products, numbers = additive.multiply_adds / dot.multiply_adds, additive.numbers / dot.numbers
     print(f"counted: {products:.2f} times the multiply-adds, {additive.tanhs:,} tanhs, {numbers:.0f} times the numbers")
-
-
-def in_process(job: str, n: int, d: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--job", job, "--n", str(n), "--d", str(d)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 (this file itself)
-    return json.loads(done.stdout)
-
-
-def largest_dense(d: int) -> int:
-    """The largest n whose hidden layers take half of the free memory."""
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int((available / 2 / BYTES / d) ** 0.5)
 
 
 def report(dot: list[dict[str, float]], additive: list[dict[str, float]]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import operator
+import pickle
 import weakref
 
 import numpy as np
@@ -197,6 +199,11 @@ def test_a_record_hangs_on_no_graph_and_keeps_no_input():
     del inner
     gc.collect()
     assert alive() is None and A.entropy().isfinite().all()
+
+
+def test_a_record_is_copied_and_pickled_with_all_it_needs(A):
+    for other in (copy.deepcopy(A), pickle.loads(pickle.dumps(A))):  # noqa: S301 (our own bytes)
+        assert type(other) is TensorMap and torch.equal(other.dense(), A.dense())
 
 
 def test_measures_of_a_record_are_tensors(A):

@@ -1,4 +1,4 @@
-"""Maps of a generation: each step's, over whatever its cache holds, as eager would give them, and never changed later."""
+"""Maps of a generation: each step's, over what its cache holds, as eager would give them, and never changed later."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ def test_a_model_that_attends_by_itself_is_told_of(name):
     model = zoo.build(name)
     model.set_attn_implementation("qkv")
     attention = name != "mamba"
-    with pytest.raises(qkv.ArgumentError, match=rf"{type(model).__name__} ran and never called qkv"):
-        with qkv.transformers.watch(model) as seen, torch.no_grad():
-            model(**zoo.inputs(name))
+    told = pytest.raises(qkv.ArgumentError, match=rf"{type(model).__name__} ran and never called qkv")
+    with told, qkv.transformers.watch(model) as seen, torch.no_grad():
+        model(**zoo.inputs(name))
     assert not seen.calls and seen.forwards == 1 and bool(seen.silent) is attention
     with qkv.transformers.watch(model, silent="tell") as seen, torch.no_grad():
         model(**zoo.inputs(name))
@@ -76,13 +76,17 @@ def test_a_padded_query_gives_zeros_and_has_an_empty_row():
     assert not first[1, :, :2].any() and torch.isneginf(first[1].lse()[:, :2]).all()
 
 
-def test_sixteen_bit_models_keep_their_dtype():
-    model = zoo.build("gemma2").bfloat16()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["gemma2", "gpt_oss", "t5", "whisper"])
+def test_sixteen_bit_models_keep_their_dtype(name, dtype):
+    model = zoo.build(name).to(dtype)
+    taken = {key: value.to(dtype) if value.is_floating_point() else value for key, value in zoo.inputs(name).items()}
     outs = {}
     for way in ("eager", "qkv"):
         model.set_attn_implementation(way)
         with torch.no_grad():
-            outs[way] = model(**zoo.inputs("gemma2"), output_attentions=True)
-    kept = zoo.padding("left").bool()
-    assert outs["qkv"].logits.dtype == outs["qkv"].attentions[0].dtype == torch.bfloat16
-    torch.testing.assert_close(outs["qkv"].logits[kept], outs["eager"].logits[kept], rtol=2**-5, atol=2**-5)
+            outs[way] = model(**taken, output_attentions=True)
+    ours, eager = (zoo.outputs(outs[way])[0] for way in ("qkv", "eager"))
+    kept = zoo.padding("left").bool() if name in {"gemma2", "gpt_oss"} else slice(None)
+    assert {attention_map.dtype for _, attention_map in zoo.maps(outs["qkv"])} == {ours.dtype} == {dtype}
+    torch.testing.assert_close(ours[kept], eager[kept], rtol=0, atol=float(eager.abs().max()) / 32)

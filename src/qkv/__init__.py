@@ -1,8 +1,8 @@
 """qkv: exact attention, with the weights still in your hands.
 
-`A = qkv.attend(q, k)` is the attention matrix of any size as an object that is never stored. `A @ v` averages
-values, `A[7]` is an exact row, `A.entropy()`, `A.top(8)`, `A.received()` and `A.image(512)` walk the exact weights
-in O(n) memory.
+`A = qkv.attend(q, k)` stands for all n_q × n_k weights and stores none of them. `A @ v` is what attention returns,
+`A[7]` the weights of query 7, exactly; `A.received()`, `A.top(8)`, `A.entropy()` and `A.image(512)` read the same
+weights a tile at a time, in O(n) memory.
 """
 
 from qkv import biases, errors, formula, masks, measures, scores

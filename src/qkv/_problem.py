@@ -250,7 +250,7 @@ def _sinks(sinks: Any, shape: Shape) -> Array | None:
     if sinks is None:
         return None
     array = _arrays.floating(sinks, "sinks").astype(np.float64)
-    if np.asarray(sinks).dtype == bool:
+    if _arrays.view(sinks, "sinks").dtype == bool:
         raise DTypeError("sinks have dtype bool; expected scores in nats, one a head")
     if not (np.isneginf(array) | (np.abs(array) <= np.finfo(np.float32).max)).all():
         raise ArgumentError(f"sinks are {array.tolist()}; expected scores that float32 holds, or −inf for none")

@@ -8,8 +8,8 @@
     ├── DenseError     (MemoryError)   more than 1 GiB of weights asked for without `dense()`
     └── MissingError   (RuntimeError)  an optional package or a weight file is not installed
 
-Each message is one line: the argument, what was expected, what came, and a way out. Each class is also the built-in
-error in brackets, so code that does not know qkv catches what it expects.
+A message takes one line: it names the argument, says what fits and what was given, and how to go on. Each class is
+also the built-in error in brackets, so code that does not know qkv catches what it expects.
 """
 
 __all__ = ["ArgumentError", "DTypeError", "DenseError", "EmptyRowError", "MissingError", "QKVError", "ShapeError"]

@@ -1,0 +1,73 @@
+"""What the benchmarks share: the machine they ran on, the memory it has left, and a job in a process of its own."""
+
+import json
+import math
+import os
+import platform
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+UNKNOWN = 1 << 30  # bytes that are taken to be left where the machine does not say: n = 8192 for 8 bytes a cell
+
+
+def described() -> str:
+    """The processor, its cores, how busy they are, and the versions that matter."""
+    load = os.getloadavg()[0]
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}"
+    )
+
+
+def _processor() -> str:
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _lines(path: str) -> list[str]:
+    """The lines of a file of Linux, none where there is no such file."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def _bytes(path: str, name: str) -> int | None:
+    """A size that Linux gives in kB, in bytes; None where it gives none."""
+    sizes = [int(line.split()[1]) * 1024 for line in _lines(path) if line.startswith(f"{name}:")]
+    return sizes[0] if sizes else None
+
+
+def available() -> int:
+    """Bytes that a process may take without making the machine swap."""
+    if (free := _bytes("/proc/meminfo", "MemAvailable")) is not None:
+        return free
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):  # macOS has no such name
+        return UNKNOWN
+
+
+def dense_n(most: int, bytes_per_cell: int) -> int:
+    """The largest n, `most` at most, whose n × n cells take half of the memory available."""
+    return max(1, min(most, math.isqrt(available() // 2 // bytes_per_cell)))
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held, in MB."""
+    # On Linux ru_maxrss begins with the peak of the process that started this one.
+    if (peak := _bytes("/proc/self/status", "VmHWM")) is not None:
+        return peak / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3  # macOS counts bytes, others kB
+
+
+def in_process(file: str, job: str, n: int, d: int) -> dict[str, float]:
+    """What a job of a benchmark prints, run in a process of its own."""
+    command = [sys.executable, file, "--job", job, "--n", str(n), "--d", str(d)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 (one of these files)
+    return dict(json.loads(done.stdout))
