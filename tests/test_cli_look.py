@@ -190,13 +190,6 @@ def test_a_text_too_short_to_tell_heads_apart_says_so(text):
 
 
 @needs_minilm
-def test_an_empty_text_is_two_tokens_of_the_encoder():
-    found = seen("")
-    assert found["tokens"] == ["[CLS]", "[SEP]"]
-    assert found["heads"] == []
-
-
-@needs_minilm
 def test_one_repeated_token_makes_no_induction_head():
     assert seen(CAT)["too_few_queries"] == {"induction": 1}
     assert "Not enough queries in this text to tell: induction (1 of 3)." in page(CAT)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 import qkv
-from command import COMMAND, needs_minilm, refused, run
+from command import COMMAND, needs_minilm, refused, run, with_minilm
 from qkv.cli import _app, _seen
 from qkv.models import minilm
 
@@ -67,8 +67,16 @@ def test_an_unknown_verb_is_wrong_usage():
     refused(["stare"], 2, "qkv: ", "stare", "see qkv --help")
 
 
-def test_an_empty_text_is_nothing_to_the_induction_model():
-    refused(["look", "", *INDUCTION], 1, "TEXT is empty", "at least one token")
+@pytest.mark.parametrize("model", ["induction", with_minilm])
+@pytest.mark.parametrize("verb", ["look", "heads", "explain"])
+def test_there_is_nothing_to_see_in_an_empty_text(verb, model):
+    refused([verb, "", "--model", model], 2, f"qkv {verb}: TEXT is empty", "at least one token")
+
+
+@needs_minilm
+@pytest.mark.parametrize("text", [" \t", "[SEP]"])
+def test_a_text_without_a_token_of_its_own_is_empty(text):
+    refused(["look", text], 2, "TEXT is empty")
 
 
 def test_a_longer_text_than_the_model_takes_says_how_much_to_leave_out():

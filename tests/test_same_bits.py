@@ -1,4 +1,4 @@
-"""A row's bits depend on nothing but that row: not on what else was asked, what is hidden, the batch, or the strides."""
+"""A row's bits don't depend on other rows, on what is asked beside it or hidden, on the batch, or on the strides."""
 
 import numpy as np
 import pytest
@@ -71,8 +71,8 @@ def test_what_is_hidden_changes_not_one_bit(hider, garbage):
     assert bits(A.received()) == bits(B.received())
     seen = A.measure(measures.entropy(), measures.top(3), measures.max_logit(), measures.image(9))
     spoiled = B.measure(measures.entropy(), measures.top(3), measures.max_logit(), measures.image(9))
-    for one, other in zip(seen, spoiled, strict=True):
-        one, other = (x if isinstance(x, tuple) else (x,) for x in (one, other))
+    for results in zip(seen, spoiled, strict=True):
+        one, other = (x if isinstance(x, tuple) else (x,) for x in results)
         assert [bits(x) for x in one] == [bits(x) for x in other]
 
 

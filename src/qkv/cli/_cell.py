@@ -9,7 +9,8 @@ from qkv import toy
 from qkv._explain import Explanation
 from qkv._map import AttentionMap
 from qkv._typing import Array
-from qkv.cli._errors import Failure, Usage
+from qkv.cli import _source
+from qkv.cli._errors import Usage
 from qkv.cli._seen import find_query
 from qkv.models import Model
 
@@ -73,9 +74,7 @@ def of_toy(n_heads: int, temperature: float, wanted: Wanted) -> Cell:
 
 def of_model(model: Model, text: str, wanted: Wanted) -> Cell:
     """A weight of a trained model over a text."""
-    ids, tokens = model.tokens(text)
-    if not tokens:
-        raise Failure("TEXT is empty; give at least one token")
+    ids, tokens = _source.tokens(model, text)
     run = model.run(ids)
     at, head, i, j = _choose(run.maps, tokens, ~model.own(ids), wanted, model.name)
     layer = run.layers[at]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qkv._typing import Array
-from qkv.cli._errors import Failure, Usage
+from qkv.cli import _source
+from qkv.cli._errors import Usage
 from qkv.cli._terminal import quote
 from qkv.cli.patterns import Survey, survey
 from qkv.measures import Top
@@ -44,9 +45,7 @@ class Seen:
 def see(model: Reader, text: str, layer: int | None, head: int | None, query: str | None) -> Seen:
     """Run the model over the text and look; None is the head most worth it, and its most decided query."""
     _check_head(model, layer, head)
-    ids, tokens = model.tokens(text)
-    if not tokens:
-        raise Failure("TEXT is empty; give at least one token")
+    ids, tokens = _source.tokens(model, text)
     at = None if query is None else find_query(query, tokens)
     run = model.run(ids)
     own = model.own(ids)

@@ -1,9 +1,10 @@
-"""What a command looks at: a model, by name or from a folder, and a text."""
+"""What a command looks at: a model, by name or from a folder, a text, and the tokens that the model makes of it."""
 
 import sys
 from pathlib import Path
 
 from qkv import models
+from qkv._typing import Array
 from qkv.cli._errors import Failure, Usage
 from qkv.cli._terminal import quote
 from qkv.errors import MissingError
@@ -57,3 +58,11 @@ def read(text: str) -> str:
         source = "stdin" if text == "-" else "TEXT"
         raise Failure(f"{source} is not UTF-8; convert it first") from error
     return text
+
+
+def tokens(model: Reader, text: str) -> tuple[Array, list[str]]:
+    """The ids of the tokens of a text, (n,), and how each is written; one at least is the text's."""
+    ids, pieces = model.tokens(text)
+    if model.own(ids).all():
+        raise Usage("TEXT is empty; give at least one token that is not the model's own")
+    return ids, pieces

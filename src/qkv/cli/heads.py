@@ -63,9 +63,7 @@ def heads(
 
 def _rank(model: Reader, text: str, sort: str | None, layer: int | None, advance: Callable[[], None]) -> Ranking:
     """Run the model over the text, and take every head's figures; `advance` is called after each head."""
-    ids, tokens = model.tokens(text)
-    if not tokens:
-        raise Failure("TEXT is empty; give at least one token")
+    ids, tokens = _source.tokens(model, text)
     found = []
     for head in table(model.run(ids), ids, model.own(ids), layers=None if layer is None else [layer]):
         found.append(head)

@@ -49,8 +49,10 @@ class _Image(Tally):
         rows, row_starts = _pixels(scores.tile.rows, self._height, self._span.n_q)
         keys, key_starts = _pixels(scores.tile.keys, self._width, self._span.n_k)
         join = np.add if self._pool == "mean" else np.maximum
-        # whole rows first: NumPy joins those at speed, and few are left for the slow way along a row
-        part = join.reduceat(join.reduceat(weight, row_starts, axis=-2), key_starts, axis=-1)
+        # whole rows first, slice by slice: that is quick, and few are left for the slow way along a row
+        ends = [*row_starts[1:], weight.shape[-2]]
+        slices = [join.reduce(weight[:, a:b], axis=-2) for a, b in zip(row_starts, ends, strict=True)]
+        part = join.reduceat(np.stack(slices, axis=-2), key_starts, axis=-1)
         value = self._value[place, rows, keys]
         join(value, part, out=value)
         if scores.visible is None:
