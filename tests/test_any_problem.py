@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import qkv
+import running
 from cases.definition import assert_close_to_definition, exact_and_naive, normal
 from qkv import biases, masks, measures
 
@@ -84,7 +85,9 @@ def test_any_problem_is_what_the_definition_says(problem):
     exact, naive = exact_and_naive(q, k, v, visible=cells, bias=bias, sinks=sinks, **options)
     weights, work = A.dense(), q.dtype if q.dtype == np.float64 else np.dtype(np.float32)
     assert_close_to_definition(weights, exact.weights, naive.weights, q.dtype)
-    assert_close_to_definition(A @ v, exact.out, naive.out, q.dtype)
+    for name in running.NAMES:
+        with running.kernel(name):
+            assert_close_to_definition(A @ v, exact.out, naive.out, q.dtype)
     assert_close_to_definition(A.lse(), exact.lse, naive.lse, work)
     assert (weights[~cells] == 0).all()
     received, top, local = A.measure(measures.received(), measures.top(2), measures.local(1, offset=0))
@@ -99,8 +102,8 @@ def test_any_problem_is_what_the_definition_says(problem):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(problems(), st.integers(1, 4))
-def test_any_problem_cut_by_its_keys_and_merged_is_the_whole(problem, parts):
+@given(problems(), st.integers(1, 4), st.sampled_from(running.NAMES))
+def test_any_problem_cut_by_its_keys_and_merged_is_the_whole(problem, parts, name):
     q, k, v, bias = problem["q"], problem["k"], problem["v"], problem["bias"]
     cells = np.broadcast_to(problem["cells"], (*np.broadcast_shapes(q.shape[:-3], k.shape[:-3]), q.shape[-3],
                                                q.shape[-2], k.shape[-2]))  # fmt: skip
@@ -112,7 +115,8 @@ def test_any_problem_cut_by_its_keys_and_merged_is_the_whole(problem, parts):
             q, k[..., a:b, :], mask=cells[..., a:b], bias=None if bias is None else bias[..., a:b],
             sinks=problem["sinks"] if at == 0 else None, **problem["options"],
         )  # fmt: skip
-        pieces.append((A @ v[..., a:b, :], A.lse()))
+        with running.kernel(name):
+            pieces.append((A @ v[..., a:b, :], A.lse()))
     out, lse = qkv.merge(pieces)
     loose = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}
     for got, wanted in ((out, whole @ v), (lse, whole.lse())):
@@ -120,7 +124,7 @@ def test_any_problem_cut_by_its_keys_and_merged_is_the_whole(problem, parts):
         np.testing.assert_allclose(got.astype(float), wanted.astype(float), rtol=within, atol=within)
 
 
-def test_biases_may_be_structured_in_any_problem():
+def test_biases_may_be_structured_in_any_problem(every_kernel):
     q, k, v = normal(1, (2, 4, 130, 8), (2, 2, 1030, 8), (2, 2, 1030, 5))
     table = normal(2, (32, 4))[0]
     bias = biases.alibi() + biases.relative(table, bidirectional=False)

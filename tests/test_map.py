@@ -13,6 +13,8 @@ import qkv
 from cases.definition import as64, assert_close_to_definition, exact_and_naive, normal, qkv_arrays
 from qkv import masks, measures
 
+pytestmark = pytest.mark.usefixtures("every_kernel")
+
 
 def whole(a: qkv.AttentionMap) -> np.ndarray:
     return as64(a)

@@ -137,6 +137,7 @@ def test_onnx_has_93_cases_of_attention():
     assert {case.model.graph.node[0].op_type for case in CASES} == {"Attention"}
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removeprefix("test_attention_"))
 def test_attention_is_what_onnx_says(case):
     Runner.assert_similar_outputs(case.data_sets[0][1], _run(case), case.rtol, case.atol)

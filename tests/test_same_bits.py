@@ -7,6 +7,7 @@ import qkv
 from cases.definition import HIDERS, bits, normal, qkv_arrays
 from qkv import measures
 
+pytestmark = pytest.mark.usefixtures("every_kernel")
 DTYPES = [np.float16, np.float32, np.float64]
 
 

@@ -6,6 +6,7 @@ weights a tile at a time, in O(n) memory.
 """
 
 from qkv import biases, errors, formula, masks, measures, scores
+from qkv._kernel import Kernel, kernels, set_num_threads
 from qkv._map import AttentionMap, attend, attention
 from qkv._merge import merge
 from qkv._rollout import rollout
@@ -29,6 +30,7 @@ __all__ = [
     "DenseError",
     "EmptyRowError",
     "KVCache",
+    "Kernel",
     "MissingError",
     "MultiHead",
     "QKVError",
@@ -38,10 +40,12 @@ __all__ = [
     "biases",
     "errors",
     "formula",
+    "kernels",
     "masks",
     "measures",
     "merge",
     "rollout",
     "scores",
+    "set_num_threads",
     "trace",
 ]

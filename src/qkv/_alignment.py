@@ -10,7 +10,7 @@ import numpy as np
 
 from qkv._broadcast import brief, integers
 from qkv._tile import Tile
-from qkv._typing import Array
+from qkv._typing import Array, Shape
 
 Offset: TypeAlias = int | Array | None
 
@@ -30,6 +30,12 @@ def aligned(offset: Offset, tile: Tile) -> Array:
     if isinstance(offset, int):
         return tile.i + offset
     return tile.i + tile.batch(offset)[:, None, None]
+
+
+def positions(offset: Offset, shape: Shape) -> Array:
+    """The key position of every query of a map of this shape: (…batch axes of the offset, n_q)."""
+    start = np.asarray(shape[-1] - shape[-2] if offset is None else offset)
+    return np.asarray(start[..., None] + np.arange(shape[-2]))
 
 
 def agree(offsets: list[int | Array]) -> bool:

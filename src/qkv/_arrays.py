@@ -8,6 +8,7 @@ library allows one. Nothing of the caller's is ever written to.
 import importlib
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,13 @@ def own(value: Any, name: str) -> tuple[Any, Library]:
 
 def dtype_name(array: Any) -> str:
     """The plain name of an array's dtype: "float32", in whatever library."""
-    return array.dtype.name if isinstance(array, np.ndarray) else str(array.dtype).rpartition(".")[2]
+    return _name(array.dtype) if isinstance(array, np.ndarray) else str(array.dtype).rpartition(".")[2]
+
+
+@cache
+def _name(dtype: DType) -> str:
+    """Kept, for NumPy works the name of a dtype out anew each time, and every call asks a few times."""
+    return str(dtype.name)
 
 
 def view(value: Any, name: str) -> Array:
@@ -142,7 +149,7 @@ def floating(value: Any, name: str) -> Array:
     array = view(value, name)
     if array.dtype.kind in "iub":
         return array.astype(np.float64)
-    if array.dtype.name not in FLOATS:
+    if dtype_name(array) not in FLOATS:
         raise DTypeError(f"{name} has dtype {array.dtype}; expected one of {', '.join(FLOATS)}")
     return array
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from qkv import _arrays, _index, _tiles, measures
+from qkv import _arrays, _index, _kernel, _tiles, measures
 from qkv._explain import Explanation, explain
 from qkv._matrix import Matrix, Scores
-from qkv._plan import Plan, plan
+from qkv._plan import Plan, path, plan
 from qkv._problem import Problem, check_lead, check_same_dtype, check_same_library, check_values
 from qkv._read import Stage
 from qkv._typing import Array, Shape
@@ -38,7 +38,7 @@ class AttentionMap(Matrix):
         """
         values = self._operand(v, "v")
         check_values(self._problem, self._lead, values)
-        out = _tiles.apply(self._problem, self._lead, _as_matrix(self._problem, values, self.ndim))
+        out = _kernel.apply(self._problem, self._lead, _as_matrix(self._problem, values, self.ndim))
         return out[..., 0] if values.ndim == 1 else out
 
     def __rmatmul__(self, x: Any) -> Any:
@@ -128,7 +128,7 @@ class AttentionMap(Matrix):
         bias = "" if problem.bias is None else f", bias={problem.bias!r}"
         dense = self.size * problem.bytes_per_weight
         what = f"shape={self.shape}, {_arrays.dtype_name(problem.q)}{mask}{bias}"
-        return f"AttentionMap({what}, dense={_bytes(dense)}, path=tile walk)"
+        return f"AttentionMap({what}, dense={_bytes(dense)}, path={path(problem)})"
 
     def _repr_html_(self) -> str:
         from qkv import _notebook  # drawing is loaded when something is drawn

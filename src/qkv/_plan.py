@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qkv import _kernel
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem, visible
 from qkv._typing import Array
 
@@ -12,9 +13,10 @@ from qkv._typing import Array
 class Plan:
     """How a map is computed.
 
-    path: its name. reason: why this one. library, device: where scores, weights and outputs are computed; measures
+    path: what computes A @ v, a compiled kernel or the tile walk; measures, rows and A.T @ x are the tile walk's.
+    reason: why this one. library, device: where scores, weights and outputs are computed; measures
     read each tile of weights on the host. dtype: what it computes in. tile: (queries, keys) of a full tile.
-    tiles: tiles that are computed for one A @ v. skipped: tiles that nobody may see, never computed.
+    tiles: tiles of the walk that somebody may see. skipped: tiles that nobody may see, never computed.
     """
 
     path: str
@@ -33,6 +35,11 @@ class Plan:
         )
 
 
+def path(problem: Problem) -> str:
+    """What computes A @ v."""
+    return "tile walk" if _kernel.refusal(problem) else f"kernel {_kernel.chosen()}"
+
+
 def plan(problem: Problem, lead: Array) -> Plan:
     """The plan for the heads of `lead`: asks the masks about each tile, never reads q or k."""
     tiles = skipped = 0
@@ -42,9 +49,10 @@ def plan(problem: Problem, lead: Array) -> Plan:
                 nobody = visible(problem, problem.tile(heads, rows, keys))[0] is False
                 skipped += nobody
                 tiles += not nobody
+    refusal = _kernel.refusal(problem)
     return Plan(
-        path="tile walk",
-        reason="it takes every score, mask, bias, dtype and array library",
+        path=path(problem),
+        reason=refusal or "the best that this CPU and QKV_KERNEL allow",
         library=problem.library.name,
         device=problem.library.device,
         dtype=problem.work.name,

@@ -231,30 +231,30 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
 
     v: (…, n_k, d_v), its leading axes broadcasting to those of lead, the last maybe shared -> (*lead, n_q, d_v).
     """
-    home, n_heads = problem.library, lead.shape[-1] if lead.ndim else 1
-    groups = []
-    for place, heads in problem.heads(lead.reshape(-1)):
-        at = _places(place, lead.shape)
-        parts = []
-        for rows in problem.row_tiles:
-            running = Running(problem, heads, rows)
-            mean: Any = _zeros(problem, len(heads), rows, v)
-            for keys in problem.key_tiles:
-                scores = read_scores(problem, heads, rows, keys)
-                if scores is not None:
-                    before = running.total
-                    weight, correction = running.add(scores)
-                    values = rows_of(problem, v, at, keys, n_heads)
-                    with np.errstate(all="ignore"):
-                        # a mean is kept, not a sum: it fits where the values do
-                        now = running.rows().divisor
-                        part = average(home, weight / now, scores.visible, values)
-                        mean = mean * (before * correction / now) + part
-            undefined = home.xp.isnan(running.rows().total)
-            with np.errstate(over="ignore"):
-                parts.append(home.xp.astype(home.xp.where(undefined, math.nan, mean), problem.dtype, copy=False))
-        groups.append(parts)
+    places = [place for place, _ in problem.heads(lead.reshape(-1))]
+    groups = [[apply_rows(problem, lead, v, place, rows) for rows in problem.row_tiles] for place in places]
     return _join(problem, groups, (*lead.shape, problem.shape[-2], v.shape[-1]))
+
+
+def apply_rows(problem: Problem, lead: Array, v: Any, place: slice, rows: slice) -> Any:
+    """A tile of rows of A @ v, for the heads at `place` among those of `lead`: -> (heads, rows, d_v)."""
+    home, heads, at = problem.library, lead.reshape(-1)[place], _places(place, lead.shape)
+    running = Running(problem, heads, rows)
+    mean: Any = _zeros(problem, len(heads), rows, v)
+    for keys in problem.key_tiles:
+        scores = read_scores(problem, heads, rows, keys)
+        if scores is not None:
+            before = running.total
+            weight, correction = running.add(scores)
+            values = rows_of(problem, v, at, keys, lead.shape[-1] if at else 1)
+            with np.errstate(all="ignore"):
+                # a mean is kept, not a sum: it fits where the values do
+                now = running.rows().divisor
+                part = average(home, weight / now, scores.visible, values)
+                mean = mean * (before * correction / now) + part
+    undefined = home.xp.isnan(running.rows().total)
+    with np.errstate(over="ignore"):
+        return home.xp.astype(home.xp.where(undefined, math.nan, mean), problem.dtype, copy=False)
 
 
 def apply_transposed(problem: Problem, lead: Array, x: Any) -> Any:

@@ -7,13 +7,14 @@
 A bias answers for one tile at a time, `of(tile)`, so a structured one is never expanded to n_q × n_k.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from qkv import _arrays
-from qkv._alignment import aligned, as_offset, stated
+from qkv._alignment import Offset, aligned, as_offset, stated
 from qkv._broadcast import brief, check_batch, check_cells
 from qkv._tile import Tile
 from qkv._typing import Array, Shape
@@ -31,6 +32,12 @@ class Bias:
         """The bias of the tile's cells, broadcasting to (heads, rows, keys)."""
         raise NotImplementedError
 
+    is_by_distance = False  # whether the bias is a function of j − i, `by_distance`
+
+    def by_distance(self, shape: Shape) -> Array:
+        """The values at j − i = 1 − n_q … n_k − 1: (…heads, n_q + n_k − 1)."""
+        raise NotImplementedError
+
     def check(self, shape: Shape) -> None:
         """Raise a ShapeError when the bias does not fit a map of this shape, (…, n_heads, n_q, n_k)."""
 
@@ -39,6 +46,15 @@ class Bias:
 
     def __radd__(self, other: Any) -> "Bias":
         return _Sum(as_bias(other), self)
+
+
+def parts(bias: Bias | None) -> Iterator[Bias]:
+    """The biases that are added up."""
+    if isinstance(bias, _Sum):
+        yield from parts(bias.a)
+        yield from parts(bias.b)
+    elif bias is not None:
+        yield bias
 
 
 def as_bias(value: Any, name: str = "bias") -> Bias:
@@ -102,9 +118,17 @@ class alibi(Bias):
             object.__setattr__(self, "slopes", _arrays.floating(self.slopes, "slopes of alibi").astype(np.float64))
         object.__setattr__(self, "offset", as_offset(self.offset))
 
+    is_by_distance = True
+
     def of(self, tile: Tile) -> Array:
         distance = np.abs(aligned(self.offset, tile) - tile.j)
         return -self._slope(tile)[:, None, None] * distance
+
+    def by_distance(self, shape: Shape) -> Array:
+        n_heads = shape[-3] if len(shape) > 2 else 1
+        slopes = alibi_slopes(n_heads) if self.slopes is None else np.broadcast_to(self.slopes, (n_heads,))
+        table = -slopes[:, None] * np.abs(_distances(self.offset, shape))[..., None, :]
+        return table if len(shape) > 2 else table[0]
 
     def _slope(self, tile: Tile) -> Array:
         if self.slopes is None:
@@ -167,9 +191,15 @@ class relative(Bias):
         far = np.minimum(exact + (ratio * (buckets - exact)).astype(np.int64), buckets - 1)
         return np.asarray(first + np.where(distance < exact, distance, far))
 
+    is_by_distance = True
+
     def of(self, tile: Tile) -> Array:
         bucket = self.bucket(tile.j - aligned(self.offset, tile))
         return np.asarray(self.table[bucket, tile.head[:, None, None]])
+
+    def by_distance(self, shape: Shape) -> Array:
+        rows = self.table[self.bucket(_distances(self.offset, shape))]
+        return np.asarray(np.moveaxis(rows, -1, -2) if len(shape) > 2 else rows[..., 0]).astype(np.float64)
 
     def check(self, shape: Shape) -> None:
         check_batch(self.offset, shape, "offset of relative")
@@ -199,3 +229,9 @@ class _Sum(Bias):
 
     def __repr__(self) -> str:
         return f"{self.a!r} + {self.b!r}"
+
+
+def _distances(offset: Offset, shape: Shape) -> Array:
+    """Key position − query position for j − i = 1 − n_q … n_k − 1: (…batch axes of the offset, n_q + n_k − 1)."""
+    start = np.asarray(shape[-1] - shape[-2] if offset is None else offset)
+    return np.asarray(np.arange(1 - shape[-2], max(shape[-1], 1)) - start[..., None])

@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 
 from qkv import _arrays
-from qkv._alignment import aligned, as_offset, stated
+from qkv._alignment import aligned, as_offset, positions, stated
 from qkv._broadcast import brief, check_batch, check_cells, count, integers
 from qkv._tile import Tile
 from qkv._typing import Array, Shape
+from qkv._visible import below, both, within
 from qkv.errors import ArgumentError, DTypeError, ShapeError
 
 __all__ = ["Mask", "causal", "dense", "lengths", "segments", "window"]
@@ -47,6 +48,15 @@ class Mask:
 
     def check(self, shape: Shape) -> None:
         """Raise a ShapeError when the mask does not fit a map of this shape, (…, n_heads, n_q, n_k)."""
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether each query sees one span of keys, `spans`."""
+        return type(self).spans is not Mask.spans
+
+    def spans(self, shape: Shape) -> tuple[Array, Array]:
+        """The first key that each query sees and the one behind the last, each (…batch axes, n_q)."""
+        raise NotImplementedError
 
     def offsets(self, shape: Shape) -> Iterator[int | Array]:
         """The alignments that the mask uses, in order, the default among them: key positions of query 0."""
@@ -68,13 +78,34 @@ class Mask:
         return as_mask(other) | self
 
 
+def parts(mask: Mask | None) -> Iterator[Mask]:
+    """The masks that are joined by & alone."""
+    if isinstance(mask, _And) and not isinstance(mask, _Or):
+        yield from parts(mask.a)
+        yield from parts(mask.b)
+    elif mask is not None:
+        yield mask
+
+
 def as_mask(value: Any, name: str = "mask") -> Mask:
     """`value` itself when it is a Mask, else `dense(value)`."""
     return value if isinstance(value, Mask) else dense(value, name)
 
 
+class _Aligned(Mask):
+    """A mask that counts from the query's own position."""
+
+    offset: Any
+
+    def check(self, shape: Shape) -> None:
+        check_batch(self.offset, shape, f"offset of {type(self).__name__}")
+
+    def offsets(self, shape: Shape) -> Iterator[int | Array]:
+        yield shape[-1] - shape[-2] if self.offset is None else self.offset
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class causal(Mask):
+class causal(_Aligned):
     """A query sees the keys up to its own position, j <= i + offset.
 
     offset: the key position of query 0; None is n_k − n_q. An int, or integers over the batch axes.
@@ -86,21 +117,18 @@ class causal(Mask):
         object.__setattr__(self, "offset", as_offset(self.offset))
 
     def of(self, tile: Tile) -> bool | Array:
-        at = aligned(self.offset, tile)
-        return _within(tile, None, at)
+        return within(tile, None, aligned(self.offset, tile))
 
-    def check(self, shape: Shape) -> None:
-        check_batch(self.offset, shape, "offset of causal")
-
-    def offsets(self, shape: Shape) -> Iterator[int | Array]:
-        yield shape[-1] - shape[-2] if self.offset is None else self.offset
+    def spans(self, shape: Shape) -> tuple[Array, Array]:
+        last = np.clip(positions(self.offset, shape) + 1, 0, shape[-1])
+        return np.zeros_like(last), last
 
     def __repr__(self) -> str:
         return f"causal({stated(self.offset)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class window(Mask):
+class window(_Aligned):
     """A query sees `left` keys before and `right` keys after its own position, and always that one.
 
     left, right: counts of keys; None leaves that side open. A "sliding window of w" elsewhere is (w − 1, 0).
@@ -122,13 +150,13 @@ class window(Mask):
         at = aligned(self.offset, tile)
         first = None if self.left is None else at - self.left
         last = None if self.right is None else at + self.right
-        return _within(tile, first, last)
+        return within(tile, first, last)
 
-    def check(self, shape: Shape) -> None:
-        check_batch(self.offset, shape, "offset of window")
-
-    def offsets(self, shape: Shape) -> Iterator[int | Array]:
-        yield shape[-1] - shape[-2] if self.offset is None else self.offset
+    def spans(self, shape: Shape) -> tuple[Array, Array]:
+        at = positions(self.offset, shape)
+        first = np.zeros_like(at) if self.left is None else np.clip(at - self.left, 0, shape[-1])
+        last = np.full_like(at, shape[-1]) if self.right is None else np.clip(at + self.right + 1, 0, shape[-1])
+        return first, last
 
     def __repr__(self) -> str:
         offset = stated(self.offset)
@@ -152,20 +180,24 @@ class lengths(Mask):
                 object.__setattr__(self, name, integers(value, f"lengths {name}"))
 
     def of(self, tile: Tile) -> bool | Array:
-        sees = _below(tile.j, tile.batch(self.keys)[:, None, None], tile.keys)
+        sees = below(tile.j, tile.batch(self.keys)[:, None, None], tile.keys)
         if self.queries is None or sees is False:
             return sees
-        return _both(sees, _below(tile.i, tile.batch(self.queries)[:, None, None], tile.rows))
+        return both(sees, below(tile.i, tile.batch(self.queries)[:, None, None], tile.rows))
+
+    def spans(self, shape: Shape) -> tuple[Array, Array]:
+        last = np.broadcast_to(self.keys[..., None], (*self.keys.shape, shape[-2]))
+        if self.queries is not None:
+            last = np.where(np.arange(shape[-2]) < self.queries[..., None], last, 0)
+        return np.zeros_like(last), last
 
     def check(self, shape: Shape) -> None:
         for each, size, name in ((self.keys, shape[-1], "n_k"), (self.queries, shape[-2], "n_q")):
-            if each is None:
-                continue
-            check_batch(each, shape, "lengths")
-            if each.size and (each.min() < 0 or each.max() > size):
-                raise ArgumentError(
-                    f"lengths has values from {each.min()} to {each.max()}; expected 0 to {name} = {size}"
-                )
+            if each is not None:
+                check_batch(each, shape, "lengths")
+                low, high = (each.min(), each.max()) if each.size else (0, 0)
+                if low < 0 or high > size:
+                    raise ArgumentError(f"lengths has values from {low} to {high}; expected 0 to {name} = {size}")
 
     def __repr__(self) -> str:
         queries = "" if self.queries is None else f", {brief(self.queries)}"
@@ -195,6 +227,14 @@ class segments(Mask):
         if q.min() == q.max() == k.min() == k.max():
             return True
         return np.asarray(q == k)
+
+    @property
+    def has_spans(self) -> bool:
+        # in order, as packed sequences are, equal ids stand together
+        return self.k_ids.ndim == 1 and bool((self.k_ids[1:] >= self.k_ids[:-1]).all())
+
+    def spans(self, shape: Shape) -> tuple[Array, Array]:
+        return np.searchsorted(self.k_ids, self.q_ids, "left"), np.searchsorted(self.k_ids, self.q_ids, "right")
 
     def check(self, shape: Shape) -> None:
         for ids, size, name in ((self.q_ids, shape[-2], "n_q"), (self.k_ids, shape[-1], "n_k")):
@@ -243,7 +283,7 @@ class _And(Mask):
 
     def of(self, tile: Tile) -> bool | Array:
         a = self.a.of(tile)
-        return a if a is False else _both(a, self.b.of(tile))
+        return a if a is False else both(a, self.b.of(tile))
 
     def check(self, shape: Shape) -> None:
         self.a.check(shape)
@@ -288,35 +328,6 @@ class _Not(Mask):
 
     def __repr__(self) -> str:
         return f"~{_bracket(self.a)}"
-
-
-def _both(a: bool | Array, b: bool | Array) -> bool | Array:
-    if a is True or b is False:
-        return b
-    return a if b is True or a is False else a & b
-
-
-def _within(tile: Tile, first: Array | None, last: Array | None) -> bool | Array:
-    """first <= j <= last for each query; None is open."""
-    sees: bool | Array = True
-    if last is not None:
-        if tile.keys.start > last.max():
-            return False
-        if tile.keys.stop - 1 > last.min():
-            sees = tile.j <= last
-    if first is not None:
-        if tile.keys.stop - 1 < first.min():
-            return False
-        if tile.keys.start < first.max():
-            sees = _both(sees, tile.j >= first)
-    return sees
-
-
-def _below(at: Array, limit: Array, span: slice) -> bool | Array:
-    """at < limit, where `at` are the indices of `span`."""
-    if span.stop <= limit.min():
-        return True
-    return False if span.start >= limit.max() else np.asarray(at < limit)
 
 
 def _bracket(mask: Mask) -> str:

@@ -77,6 +77,24 @@ def test_the_checks_run_what_a_developer_runs() -> None:
     assert os.access(script, os.X_OK), ".ci/run is not executable"
 
 
+def test_what_builds_the_package_is_pinned_and_installed_by_make() -> None:
+    """Make builds without isolation, so that a change in csrc is compiled against what is there."""
+    system = tomllib.loads(read("pyproject.toml"))["build-system"]
+    assert system["build-backend"] == "scikit_build_core.build"
+    names = [normal(re.split(r"[<>=~!]", each)[0]) for each in system["requires"]]
+    pinned = {normal(line.split("==")[0]) for line in read("constraints.txt").splitlines() if "==" in line}
+    free = [name for name in (*names, "cmake", "ninja") if name not in pinned or name not in read("Makefile")]
+    assert not free, f"{free} need a version in constraints.txt and a place in the Makefile"
+
+
+def test_every_build_of_the_kernels_is_compiled() -> None:
+    recipe = read("CMakeLists.txt")
+    left = [path.name for path in (ROOT / "csrc/qkv/isa").glob("*.cpp") if f"csrc/qkv/isa/{path.name}" not in recipe]
+    assert not left, f"CMakeLists.txt does not compile {left}"
+    assert "baseline" in [kernel.name for kernel in qkv.kernels()], "the compiled part is not there: pip install -e ."
+
+
 def test_the_package_carries_its_types_and_its_small_model() -> None:
     assert (ROOT / "src/qkv/py.typed").is_file()
+    assert (ROOT / "src/qkv/_core.pyi").is_file()
     assert list((ROOT / "src/qkv/models").glob("*.safetensors")), "the package has no model"

@@ -17,8 +17,8 @@ ERRORS = [
 
 SURFACE = {
     "qkv": [
-        "AttentionMap", "KVCache", "MultiHead", *ERRORS, "attend", "attention", "biases", "errors",
-        "formula", "masks", "measures", "merge", "rollout", "scores", "trace",
+        "AttentionMap", "KVCache", "Kernel", "MultiHead", *ERRORS, "attend", "attention", "biases", "errors",
+        "formula", "kernels", "masks", "measures", "merge", "rollout", "scores", "set_num_threads", "trace",
     ],
     "qkv.biases": ["Bias", "alibi", "alibi_slopes", "dense", "relative"],
     "qkv.cli": ["main"],

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is done to the scores of a tile between the product and the softmax: softcap, biases, masks. Tiles that everybody
+// may see and that have none of these never come here.
+#pragma once
+
+#include "block.h"
+#include "simd/widen.h"
+
+namespace qkv {
+namespace QKV_ISA {
+namespace {
+
+// What is added to the scores of a tile, in nats, −inf where the mask or the bias hides: [key][lanes].
+template <class W>
+void gather_cells(const Problem& problem, int64_t head, const Block<W>& block, const Part& part, W* extra) {
+    const int lanes = block.groups * Lanes<W>::n;
+    const W hidden = W(-__builtin_inf());
+    for (int lane = 0; lane < lanes; lane++) {
+        const int64_t i = block.row0 + (lane < block.rows ? lane : 0);
+        for (int j = part.a; j < part.b; j++) {
+            const int64_t key = part.j0 + j;
+            W x = 0;
+            if (problem.mask.data) {
+                const Cells& mask = problem.mask;
+                if (!mask.data[mask.at[head] + i * mask.row + key * mask.key]) x = hidden;
+            }
+            if (problem.bias.data && x == 0) {
+                const Cells& bias = problem.bias;
+                const double value = widen<double>(bias.data + bias.at[head] + i * bias.row + key * bias.key, bias.dtype);
+                // a finite bias, however large, hides nothing
+                const double limit = sizeof(W) == 4 ? 3.4028234663852886e38 : 1.7976931348623157e308;
+                const bool finite = value - value == 0;
+                const double bounded = value < -limit ? -limit : value > limit ? limit : value;
+                x = W(finite ? bounded : value);
+            }
+            if (problem.by_distance && x != hidden)
+                x += W(problem.by_distance[problem.distance_at[head] + key - i + problem.n_q - 1]);
+            extra[j * lanes + lane] = x;
+        }
+    }
+}
+
+// c · tanh(x / c) of scores, by the C library: exact to its last bits, and rare.
+template <class W, int G>
+void cap(const Part& part, double softcap, W* scores) {
+    for (int n = part.a * G * Lanes<W>::n; n < part.b * G * Lanes<W>::n; n++)
+        scores[n] = W(softcap * __builtin_tanh(double(scores[n]) / softcap));
+}
+
+// Adds, hides, and finds the largest anew. Lanes that see NaN or an infinite score are odd; hidden ones are not looked at.
+template <class W, int G>
+void finish_scores(Block<W>& block, const Part& part, const W* extra, W* scores, Vector<W>* largest) {
+    constexpr int VL = Lanes<W>::n;
+    const Vector<W> hidden = all(W(-__builtin_inf()));
+    Mask<W> first[G], last[G];
+    for (int g = 0; g < G; g++) {
+        largest[g] = hidden;
+        for (int lane = 0; lane < VL; lane++) {
+            const int64_t from = block.first[g * VL + lane] - part.j0, to = block.last[g * VL + lane] - part.j0;
+            first[g][lane] = from < 0 ? 0 : from > kKeyBlock ? kKeyBlock : from;
+            last[g][lane] = to < 0 ? 0 : to > kKeyBlock ? kKeyBlock : to;
+        }
+    }
+    for (int j = part.a; j < part.b; j++) {
+        for (int g = 0; g < G; g++) {
+            W* at = scores + (j * G + g) * VL;
+            Vector<W> x = load(at);
+            Mask<W> sees = (first[g] <= j) & (last[g] > j);
+            if (extra) {
+                const Vector<W> more = load(extra + (j * G + g) * VL);
+                sees &= more != hidden;
+                x += more;
+            }
+            block.odd[g] |= sees & (x - x != Vector<W>{});
+            x = select<W>(sees, x, hidden);
+            largest[g] = larger(largest[g], x);
+            store(at, x);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace QKV_ISA
+}  // namespace qkv

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one build of the kernels offers. There is one build for each instruction set, from the same source.
+#pragma once
+
+#include "parallel.h"
+#include "problem.h"
+
+namespace qkv {
+
+struct Kernel {
+    const char* name;
+    bool (*runs_here)();    // whether this CPU has the instructions
+    const char* needs;      // the instructions in words, for the reason why it cannot run
+    void (*apply)(const Problem&, const Results&, const Parallel&);
+};
+
+extern const Kernel kBaseline;
+#if defined(__x86_64__)
+extern const Kernel kV3;
+extern const Kernel kV4;
+#endif
+
+}  // namespace qkv

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// exp of a vector of scores less their peak. x = n · ln 2 + r with n whole and |r| <= ln 2 / 2: a polynomial gives exp(r), and
+// n is added to its exponent. ln 2 is subtracted in two parts, so that r is right to its last bits also where x is large.
+// exp(0) is 1 and exp(-inf) is 0, exactly; below the smallest normal number it is 0.
+#pragma once
+
+#include "vector.h"
+
+namespace qkv {
+namespace QKV_ISA {
+namespace {
+
+// float: degree 6, least maximum error on [-ln2/2, ln2/2] with the constant 1 held; below 1 ulp.
+QKV_INLINE Vector<float> exp(Vector<float> x) {
+    const Vector<float> magic = all(12582912.0f);  // 1.5 · 2^23: adding it leaves the nearest whole number in the low bits
+    const Vector<float> t = x * all(1.44269504f) + magic;
+    const Vector<float> n = t - magic;
+    const Vector<float> r = (x - n * all(0.693359375f)) - n * all(-2.12194440e-4f);
+    Vector<float> p = all(0.0013843607f);
+    p = p * r + all(0.008374196f);
+    p = p * r + all(0.041668005f);
+    p = p * r + all(0.1666643f);
+    p = p * r + all(0.49999994f);
+    p = p * r + all(1.0f);
+    p = p * r + all(1.0f);
+    const Vector<float> scaled = (Vector<float>)(((Mask<float>)t << 23) + (Mask<float>)p);
+    return select<float>(x < all(-87.3f), Vector<float>{}, scaled);
+}
+
+// double: the series 1 / k! to degree 13, whose rest on [-ln2/2, ln2/2] is below 5e-18.
+QKV_INLINE Vector<double> exp(Vector<double> x) {
+    constexpr double c[14] = {1.0,         1.0,          1.0 / 2,       1.0 / 6,        1.0 / 24,
+                              1.0 / 120,   1.0 / 720,    1.0 / 5040,    1.0 / 40320,    1.0 / 362880,
+                              1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+    const Vector<double> magic = all(6755399441055744.0);  // 1.5 · 2^52
+    const Vector<double> t = x * all(1.4426950408889634) + magic;
+    const Vector<double> n = t - magic;
+    const Vector<double> r = (x - n * all(6.93147180369123816490e-01)) - n * all(1.90821492927058770002e-10);
+    Vector<double> p = all(c[13]);
+#pragma GCC unroll 13
+    for (int k = 12; k >= 0; k--) p = p * r + all(c[k]);
+    const Vector<double> scaled = (Vector<double>)(((Mask<double>)t << 52) + (Mask<double>)p);
+    return select<double>(x < all(-708.0), Vector<double>{}, scaled);
+}
+
+}  // namespace
+}  // namespace QKV_ISA
+}  // namespace qkv

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// One vocabulary of vector operations over the compilers' vector extensions. How wide a vector is follows from the
+// flags of the build. Everything is in a namespace named after the instruction set: the linker may merge inline
+// functions of the same name, and must not put one build's code into another.
+#pragma once
+
+#include <cstdint>
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+#define QKV_INLINE static inline __attribute__((always_inline))
+
+namespace qkv {
+namespace QKV_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+constexpr int kKeysAtOnce = 8;  // 8 keys × 3 vectors of queries: 24 sums, 3 queries and 1 key in 32 registers
+#elif defined(__AVX__)
+constexpr int kVectorBytes = 32;
+constexpr int kKeysAtOnce = 4;  // 4 × 3: 12 sums, 3 queries and 1 key in 16 registers
+#else
+constexpr int kVectorBytes = 16;
+constexpr int kKeysAtOnce = 4;
+#endif
+constexpr int kGroups = 3;  // vectors of queries at once
+
+template <class T>
+struct Lanes;
+template <>
+struct Lanes<float> {
+    typedef float Vector __attribute__((vector_size(kVectorBytes)));
+    typedef float Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+    typedef int32_t Mask __attribute__((vector_size(kVectorBytes)));
+    static constexpr int n = kVectorBytes / 4;
+};
+template <>
+struct Lanes<double> {
+    typedef double Vector __attribute__((vector_size(kVectorBytes)));
+    typedef double Unaligned __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
+    typedef int64_t Mask __attribute__((vector_size(kVectorBytes)));
+    static constexpr int n = kVectorBytes / 8;
+};
+template <class T>
+using Vector = typename Lanes<T>::Vector;
+template <class T>
+using Mask = typename Lanes<T>::Mask;
+
+// 0, 1, … n − 1 as template arguments; the C++ library has it too, but its inline functions may be merged (see above).
+template <int... I>
+struct Index {};
+template <int n, int... I>
+struct Indices : Indices<n - 1, n - 1, I...> {};
+template <int... I>
+struct Indices<0, I...> {
+    typedef Index<I...> type;
+};
+
+template <class T>
+QKV_INLINE Vector<T> load(const T* from) {
+    return *reinterpret_cast<const typename Lanes<T>::Unaligned*>(from);
+}
+template <class T>
+QKV_INLINE void store(T* to, Vector<T> x) {
+    *reinterpret_cast<typename Lanes<T>::Unaligned*>(to) = x;
+}
+template <class T>
+QKV_INLINE Vector<T> all(T x) {
+    return x - Vector<T>{};
+}
+template <class T>
+QKV_INLINE Vector<T> select(Mask<T> where, Vector<T> yes, Vector<T> no) {
+    return where ? yes : no;
+}
+
+// The larger of two; b where one of them is NaN. GCC makes a compare and a blend of `a > b ? a : b`.
+QKV_INLINE Vector<float> larger(Vector<float> a, Vector<float> b) {
+#if defined(__AVX512F__)
+    return (Vector<float>)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (Vector<float>)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return a > b ? a : b;
+#endif
+}
+QKV_INLINE Vector<double> larger(Vector<double> a, Vector<double> b) {
+#if defined(__AVX512F__)
+    return (Vector<double>)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif defined(__AVX__)
+    return (Vector<double>)_mm256_max_pd((__m256d)a, (__m256d)b);
+#else
+    return a > b ? a : b;
+#endif
+}
+
+// In-register transpose of as many vectors as a vector has lanes: halves are exchanged at distance S, S/2, … 1.
+template <class T, int S, int... I>
+QKV_INLINE void exchange(Vector<T>& x, Vector<T>& y, Index<I...>) {
+    constexpr int n = Lanes<T>::n;
+    const Vector<T> a = x, b = y;
+    x = __builtin_shufflevector(a, b, ((I & S) ? n + (I ^ S) : I)...);
+    y = __builtin_shufflevector(a, b, ((I & S) ? n + I : (I ^ S))...);
+}
+template <class T, int S>
+QKV_INLINE void transpose_from(Vector<T>* rows) {
+    if constexpr (S > 0) {
+#pragma GCC unroll 16
+        for (int i = 0; i < Lanes<T>::n; i++)
+            if (!(i & S)) exchange<T, S>(rows[i], rows[i + S], typename Indices<Lanes<T>::n>::type{});
+        transpose_from<T, S / 2>(rows);
+    }
+}
+template <class T>
+QKV_INLINE void transpose(Vector<T>* rows) {
+    transpose_from<T, Lanes<T>::n / 2>(rows);
+}
+
+template <class M>
+QKV_INLINE bool any(M mask) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX__)
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#else
+    for (unsigned i = 0; i < sizeof(M) / sizeof(mask[0]); i++)
+        if (mask[i]) return true;
+    return false;
+#endif
+}
+
+}  // namespace
+}  // namespace QKV_ISA
+}  // namespace qkv

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two products of attention on a tile. Lanes are queries everywhere: a vector holds one channel, score or output of
+// as many queries, so the maximum, the sum and the rescaling of a row are plain vector operations, and keys and values are
+// read in their natural order, a number at a time.
+#pragma once
+
+#include "simd/vector.h"
+
+namespace qkv {
+namespace QKV_ISA {
+namespace {
+
+constexpr int kKeyBlock = 32;  // keys of a tile: 32 × 48 scores are 6 KiB, and a sum of 32 terms rounds less than one of 64
+
+// scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys. Takes their largest into
+// `largest`, and into `odd` whether any is NaN or infinite.
+template <class W, int G>
+QKV_INLINE void multiply_keys(const W* __restrict k, int64_t k_row, const W* __restrict q, int64_t width,
+                              W* __restrict scores, Vector<W>* largest, Mask<W>* odd) {
+    constexpr int VL = Lanes<W>::n;
+    Vector<W> sum[kKeysAtOnce][G];
+#pragma GCC unroll 8
+    for (int r = 0; r < kKeysAtOnce; r++) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) sum[r][g] = Vector<W>{};
+    }
+#pragma GCC unroll 2
+    for (int64_t c = 0; c < width; c++) {
+        Vector<W> query[G];
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) query[g] = load(q + (c * G + g) * VL);
+#pragma GCC unroll 8
+        for (int r = 0; r < kKeysAtOnce; r++) {
+            const Vector<W> key = all(k[r * k_row + c]);
+#pragma GCC unroll 3
+            for (int g = 0; g < G; g++) sum[r][g] += key * query[g];
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kKeysAtOnce; r++) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) {
+            store(scores + (r * G + g) * VL, sum[r][g]);
+            largest[g] = larger(largest[g], sum[r][g]);
+            odd[g] |= sum[r][g] - sum[r][g] != Vector<W>{};
+        }
+    }
+}
+
+// out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
+// sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one.
+template <class W, int G>
+QKV_INLINE void multiply_values(const W* __restrict v, int64_t v_row, int n, const W* __restrict weight,
+                                const Vector<W>* keep, W* __restrict out) {
+    constexpr int VL = Lanes<W>::n;
+    Vector<W> sum[kKeysAtOnce][G];
+#pragma GCC unroll 8
+    for (int r = 0; r < kKeysAtOnce; r++) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) sum[r][g] = Vector<W>{};
+    }
+#pragma GCC unroll 2
+    for (int j = 0; j < n; j++) {
+        Vector<W> w[G];
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) w[g] = load(weight + (j * G + g) * VL);
+        const W* row = v + j * v_row;
+#pragma GCC unroll 8
+        for (int r = 0; r < kKeysAtOnce; r++) {
+            const Vector<W> value = all(row[r]);
+#pragma GCC unroll 3
+            for (int g = 0; g < G; g++) sum[r][g] += value * w[g];
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kKeysAtOnce; r++) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) {
+            W* at = out + (r * G + g) * VL;
+            store(at, sum[r][g] + load(at) * keep[g]);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace QKV_ISA
+}  // namespace qkv
