@@ -128,3 +128,11 @@ def test_a_map_of_tensors_can_be_copied_and_pickled():
     A = qkv.attend(q, q, causal=True)
     for other in (copy.deepcopy(A), pickle.loads(pickle.dumps(A))):  # noqa: S301 (our own)
         assert torch.equal(other @ q, A @ q) and other.lse().dtype == torch.float32
+
+
+def test_a_tensor_that_keeps_its_sign_as_a_flag_is_read_with_its_sign():
+    z = torch.complex(torch.randn(3, 5, 4), torch.randn(3, 5, 4))
+    q, k, v = (part.conj().imag for part in z)
+    assert q.is_neg()
+    torch.testing.assert_close(qkv.attention(q, k, v), qkv.attention(*(x.resolve_neg() for x in (q, k, v))))
+    assert torch.equal(qkv.attend(q, k).lse(), qkv.attend(q.resolve_neg(), k.resolve_neg()).lse())

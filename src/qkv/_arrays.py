@@ -84,6 +84,8 @@ def own(value: Any, name: str) -> tuple[Any, Library]:
         return floating(value, name), home
     _refuse(value, name)
     kind = dtype_name(value)
+    if home.name == "torch":
+        value = value.resolve_neg()  # a tensor that keeps its sign as a flag holds other numbers than it shows
     if kind in FLOATS:
         return value, home
     if home.xp.isdtype(value.dtype, ("bool", "integral")):

@@ -10,7 +10,8 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-// float: degree 6, least maximum error on [-ln2/2, ln2/2] with the constant 1 held; below 1 ulp.
+// float: degree 6, least maximum error on [-ln2/2, ln2/2] with the constant 1 held. Within 1.1 ulp, 1.4 without FMA;
+// csrc/tests/exp.cpp measures it over every float.
 QKV_INLINE Vector<float> exp(Vector<float> x) {
     const Vector<float> magic = all(12582912.0f);  // 1.5 · 2^23: adding it leaves the nearest whole number in the low bits
     const Vector<float> t = x * all(1.44269504f) + magic;
