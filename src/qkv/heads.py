@@ -16,6 +16,7 @@ from qkv._cache import KVCache
 from qkv._map import AttentionMap, attend
 from qkv._typing import Array, DType
 from qkv.errors import ArgumentError, DTypeError, ShapeError
+from qkv.measures.keys import value_norms
 
 __all__ = ["KVCache", "MultiHead", "merge", "split"]
 
@@ -179,12 +180,12 @@ class MultiHead:
         little, whatever a picture of the weights suggests.
         Source: Kobayashi et al. 2020, "Attention is not only a weight".
         """
-        wide = floating(v, "v").astype(work_dtype(self.dtype), copy=False)
-        group = self.n_heads // self._n_kv_heads
-        norms = np.empty((*wide.shape[:-3], self.n_heads, wide.shape[-2]), wide.dtype)
+        array, group = floating(v, "v"), self.n_heads // self._n_kv_heads
+        work = work_dtype(self.dtype)
+        norms = np.empty((*array.shape[:-3], self.n_heads, array.shape[-2]), work)
         for h in range(self.n_heads):
-            rows = self.w_o[h * self.d_v : (h + 1) * self.d_v].astype(wide.dtype, copy=False)
-            norms[..., h, :] = np.linalg.norm(wide[..., h // group, :, :] @ rows, axis=-1)
+            rows = self.w_o[h * self.d_v : (h + 1) * self.d_v]
+            norms[..., h, :] = value_norms(array[..., h // group, :, :], rows, work)
         return restore(norms, library(v))
 
     def __repr__(self) -> str:

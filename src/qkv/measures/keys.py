@@ -10,7 +10,7 @@ from qkv._broadcast import broadcasts, integers
 from qkv._problem import KEY_TILE, spans
 from qkv._tile import Tile
 from qkv._tiles import Rows, Scores
-from qkv._typing import Array
+from qkv._typing import Array, DType
 from qkv.errors import ArgumentError, DTypeError, ShapeError
 from qkv.measures._measure import Measure, Span, Tally
 
@@ -112,9 +112,16 @@ class _Contribution(_Received):
         if len(lead):
             head = int(lead[-1])
             v = v[(*lead[:-1], head // (self._heads // v.shape[-3]))]
-        w_o = self._w_o[head * v.shape[-1] : (head + 1) * v.shape[-1]].astype(self._span.work)
-        tiles = spans(len(v), KEY_TILE)
-        return np.concatenate([np.linalg.norm(v[keys].astype(self._span.work) @ w_o, axis=-1) for keys in tiles])
+        w_o = self._w_o[head * v.shape[-1] : (head + 1) * v.shape[-1]]
+        return value_norms(v, w_o, self._span.work)
+
+
+def value_norms(v: Array, w_o: Array, work: DType) -> Array:
+    """‖v_j W_O‖ for one head's rows of W_O, a tile of keys at a time: (…, n_k, d_v), (d_v, d_model) -> (…, n_k)."""
+    norms, w_o = np.empty(v.shape[:-1], work), w_o.astype(work, copy=False)
+    for keys in spans(v.shape[-2], KEY_TILE):
+        norms[..., keys] = np.linalg.norm(v[..., keys, :].astype(work, copy=False) @ w_o, axis=-1)
+    return norms
 
 
 class Mass(NamedTuple):
