@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of queries on its way over the keys: the online softmax, a lane for each query.
-//
-// q is multiplied by factor = scale / temperature once, so scores are in nats. Whether a lane is rescaled is decided for that
-// lane alone, so a row's bits depend on nothing but that row.
+// A block of queries on its way over the keys, a lane for each query: which rows it holds, and what they see.
 #pragma once
 
 #include "problem.h"
-#include "simd/exp.h"
+#include "simd/widen.h"
 #include "tile.h"
 
 namespace qkv {
@@ -15,19 +12,75 @@ namespace {
 
 constexpr int kMaxLanes = kGroups * kVectorBytes / 4;
 
+// How the queries of a head are cut into blocks. Vectors of queries are shared out evenly: 196 queries are blocks of 3, 3,
+// 3, 2 and 2 vectors, not 3, 3, 3, 3 and 1.
+struct Grid {
+    Span rows;
+    int64_t lanes, blocks, base, more;
+
+    template <class W>
+    static Grid of(Span rows) {
+        constexpr int64_t VL = Lanes<W>::n;
+        const int64_t vectors = (rows.size() + VL - 1) / VL, blocks = (vectors + kGroups - 1) / kGroups;
+        return {rows, VL, blocks, blocks ? vectors / blocks : 0, blocks ? vectors % blocks : 0};
+    }
+    int groups(int64_t index) const { return int(base + (index < more)); }
+    int64_t begin(int64_t index) const { return rows.begin + (index * base + (index < more ? index : more)) * lanes; }
+};
+
 template <class W>
 struct Block {
-    int64_t row0;
-    int rows, groups;    // queries, and vectors of them
-    W* q;                // [width of q][groups · lanes], times factor
-    W* out;              // [width of v, up to a multiple of kKeysAtOnce][groups · lanes], not yet divided by total
+    int64_t row0;      // the first query
+    int rows, groups;  // queries, and vectors of them
+    W* q;              // [width of q][groups · lanes], times factor
     int64_t first[kMaxLanes], last[kMaxLanes];                // the keys that each lane sees
     int64_t first_min, first_max, last_min, last_max;         // over the lanes
-    Vector<W> peak[kGroups];    // what scores are taken relative to: within kLazy of the largest score so far
-    Vector<W> total[kGroups];   // sum of exp(score − peak)
-    Vector<W> moment[kGroups];  // sum of exp(score − peak) · (score − peak), for the entropy
-    Mask<W> odd[kGroups];       // lanes that saw NaN or an infinite score: the caller computes those rows again
 };
+
+// The rows of q that a block holds, times factor, as [channel][lanes]. Lanes behind the last query do as the first.
+template <class W>
+void take_queries(const Problem& p, int64_t head, int64_t width, W* rows, Block<W>& block) {
+    constexpr int VL = Lanes<W>::n;
+    const int lanes = block.groups * VL;
+    gather(p.q, head, block.row0, block.rows, width, rows);
+    for (int lane = block.rows; lane < lanes; lane++)
+        __builtin_memcpy(rows + lane * width, rows, sizeof(W) * uint64_t(width));
+    const Vector<W> factor = all(W(p.factor));
+    for (int g = 0; g < block.groups; g++)
+        for (int64_t c = 0; c < width; c += VL) {
+            Vector<W> part[VL];
+            for (int i = 0; i < VL; i++) part[i] = load(rows + (g * VL + i) * width + c) * factor;
+            transpose<W>(part);
+            for (int i = 0; i < VL; i++) store(block.q + (c + i) * lanes + g * VL, part[i]);
+        }
+}
+
+template <class W>
+void take_spans(const Problem& p, int64_t head, Block<W>& block) {
+    for (int lane = 0; lane < block.groups * Lanes<W>::n; lane++) {
+        const int64_t at = p.first ? p.span_at[head] + block.row0 + (lane < block.rows ? lane : 0) : 0;
+        const int64_t first = p.first ? p.first[at] : 0, last = p.first ? p.last[at] : p.n_k;
+        block.first[lane] = first;
+        block.last[lane] = last;
+        block.first_min = lane == 0 || first < block.first_min ? first : block.first_min;
+        block.first_max = lane == 0 || first > block.first_max ? first : block.first_max;
+        block.last_min = lane == 0 || last < block.last_min ? last : block.last_min;
+        block.last_max = lane == 0 || last > block.last_max ? last : block.last_max;
+    }
+}
+
+// Block `index` of the grid: its queries in q, [width][lanes]; `rows` is room for them in their natural order.
+template <class W>
+void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index, int64_t width, W* q, W* rows,
+                 Block<W>& block) {
+    block.groups = grid.groups(index);
+    block.row0 = grid.begin(index);
+    const int64_t left = grid.rows.end - block.row0, lanes = block.groups * grid.lanes;
+    block.rows = int(left < lanes ? left : lanes);
+    block.q = q;
+    take_queries(p, head, width, rows, block);
+    take_spans(p, head, block);
+}
 
 // The part of a tile that the block sees: keys a <= j < b of those from j0 on, and how.
 struct Part {
@@ -44,44 +97,49 @@ QKV_INLINE Part part_of(const Block<W>& block, int64_t j0, int n) {
     return {j0, int(a < n ? a : n), int(b > 0 ? b : 0), hides};
 }
 
-constexpr int kLazy = 5;  // nats; a peak is left behind by up to this much: weights reach e^5, which costs no precision
+// Memory cut into arrays: counted first, with no base, and then taken from one piece.
+struct Arena {
+    char* base;
+    int64_t used = 0;
 
-// Takes a tile's scores (a <= j < b) in: they become weights exp(score − peak); keep says what older sums are worth.
-template <class W, int G, bool kMoment>
-QKV_INLINE void soften(Block<W>& block, const Part& part, const Vector<W>* largest, W* scores, Vector<W>* keep) {
-    constexpr int VL = Lanes<W>::n;
-    const Vector<W> lowest = all(W(-__builtin_inf()));
-    Vector<W> shift[G], sum[G], moment[G];
-    for (int g = 0; g < G; g++) {
-        const Vector<W> old = block.peak[g];
-        const Mask<W> rises = largest[g] > old + all(W(kLazy));
-        const Vector<W> now = select<W>(rises, largest[g], old);
-        const Mask<W> fresh = old == lowest;
-        // −inf − −inf is not asked for: a lane that has seen nothing keeps nothing
-        const Vector<W> change = select<W>(fresh, Vector<W>{}, old - now);
-        keep[g] = select<W>(rises, select<W>(fresh, Vector<W>{}, exp(change)), all(W(1)));
-        if (kMoment) block.moment[g] = keep[g] * (block.moment[g] + change * block.total[g]);
-        block.total[g] *= keep[g];
-        block.peak[g] = now;
-        shift[g] = select<W>(now == lowest, Vector<W>{}, now);
-        sum[g] = moment[g] = Vector<W>{};
+    template <class T>
+    T* take(int64_t n) {
+        T* here = reinterpret_cast<T*>(base + used);
+        used += (n * int64_t(sizeof(T)) + 63) / 64 * 64;
+        return here;
     }
-    for (int j = part.a; j < part.b; j++) {
-#pragma GCC unroll 3
-        for (int g = 0; g < G; g++) {
-            W* at = scores + (j * G + g) * VL;
-            const Vector<W> x = load(at) - shift[g];
-            const Vector<W> weight = exp(x);
-            sum[g] += weight;
-            if (kMoment) moment[g] += weight * larger(all(W(-2000)), x);  // 0 · −inf is not asked for
-            store(at, weight);
+};
+
+// Rows of k, v or x a tile at a time: where they lie, if they can be read there, else widened into memory of our own.
+template <class W>
+struct Reader {
+    const Rows* rows;
+    int64_t width;  // channels, up to what whole vectors take
+    bool direct;
+    W* memory;  // (tile, width)
+
+    const W* read(int64_t head, int64_t start, int64_t n, int64_t* row) const {
+        if (direct) {
+            *row = rows->row / int64_t(sizeof(W));
+            return reinterpret_cast<const W*>(rows->data + rows->at[head] + start * rows->row);
         }
+        gather(*rows, head, start, n, width, memory);
+        *row = width;
+        return memory;
     }
-    for (int g = 0; g < G; g++) {
-        block.total[g] += sum[g];
-        if (kMoment) block.moment[g] += moment[g];
-    }
+};
+
+// Whether rows can be read where they lie: of the work dtype, channels side by side, each number at a multiple of its size.
+template <class W>
+bool reads_directly(const Rows& rows, int64_t n_heads) {
+    const int64_t size = sizeof(W);
+    const DType own = size == 4 ? DType::f32 : DType::f64;
+    bool aligned = rows.row % size == 0 && reinterpret_cast<uintptr_t>(rows.data) % size == 0;
+    for (int64_t head = 0; head < n_heads; head++) aligned &= rows.at[head] % size == 0;
+    return rows.dtype == own && rows.column == size && aligned;
 }
+
+QKV_INLINE int64_t up_to(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 }  // namespace
 }  // namespace QKV_ISA

@@ -49,12 +49,13 @@ void cap(const Part& part, double softcap, W* scores) {
 
 // Adds, hides, and finds the largest anew. Lanes that see NaN or an infinite score are odd; hidden ones are not looked at.
 template <class W, int G>
-void finish_scores(Block<W>& block, const Part& part, const W* extra, W* scores, Vector<W>* largest) {
+void finish_scores(const Block<W>& block, const Part& part, const W* extra, W* scores, Vector<W>* largest, Mask<W>* odd) {
     constexpr int VL = Lanes<W>::n;
     const Vector<W> hidden = all(W(-__builtin_inf()));
     Mask<W> first[G], last[G];
     for (int g = 0; g < G; g++) {
         largest[g] = hidden;
+        odd[g] = Mask<W>{};
         for (int lane = 0; lane < VL; lane++) {
             const int64_t from = block.first[g * VL + lane] - part.j0, to = block.last[g * VL + lane] - part.j0;
             first[g][lane] = from < 0 ? 0 : from > kKeyBlock ? kKeyBlock : from;
@@ -71,7 +72,7 @@ void finish_scores(Block<W>& block, const Part& part, const W* extra, W* scores,
                 sees &= more != hidden;
                 x += more;
             }
-            block.odd[g] |= sees & (x - x != Vector<W>{});
+            odd[g] |= sees & (x - x != Vector<W>{});
             x = select<W>(sees, x, hidden);
             largest[g] = larger(largest[g], x);
             store(at, x);

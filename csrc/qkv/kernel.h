@@ -11,7 +11,9 @@ struct Kernel {
     const char* name;
     bool (*runs_here)();    // whether this CPU has the instructions
     const char* needs;      // the instructions in words, for the reason why it cannot run
-    void (*apply)(const Problem&, const Results&, const Parallel&);
+
+    // out (n_heads, rows, width of v), C order, in the work dtype: A @ v. v and out may be null: the rows alone.
+    void (*apply)(const Problem&, const Rows* v, void* out, const RowResults&, const Parallel&);
 };
 
 extern const Kernel kBaseline;

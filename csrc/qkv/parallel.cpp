@@ -35,20 +35,30 @@ struct Call {
     std::thread::id caller;
     std::atomic<int64_t> next{0};
     std::atomic<bool> stopped{false};
+    std::chrono::steady_clock::time_point polled = std::chrono::steady_clock::now();
 
-    void work() {
-        const bool polls = how.poll && std::this_thread::get_id() == caller;
-        auto last = std::chrono::steady_clock::now();
-        for (int64_t i; !stopped.load(std::memory_order_relaxed) && (i = next.fetch_add(1)) < n;) {
-            task(context, i);
-            if (!polls) continue;
-            const auto now = std::chrono::steady_clock::now();
-            if (now - last < std::chrono::milliseconds(50)) continue;
-            last = now;
-            if (!how.poll(how.poll_context)) stopped.store(true);
-        }
+    bool go_on() {
+        if (stopped.load(std::memory_order_relaxed)) return false;
+        if (!how.poll || std::this_thread::get_id() != caller) return true;
+        const auto now = std::chrono::steady_clock::now();
+        if (now - polled < std::chrono::milliseconds(50)) return true;
+        polled = now;
+        const int64_t begun = next.load(std::memory_order_relaxed);
+        if (how.poll(how.poll_context, begun < n ? begun : n, n)) return true;
+        stopped.store(true);
+        return false;
     }
+    void work();
 };
+
+thread_local Call* current = nullptr;  // the call whose task this thread is in
+
+void Call::work() {
+    Call* const outer = current;
+    current = this;
+    for (int64_t i; go_on() && (i = next.fetch_add(1)) < n;) task(context, i);
+    current = outer;
+}
 
 class Pool {
   public:
@@ -142,6 +152,8 @@ void run_tasks(const Parallel& how, int64_t n, void (*task)(void*, int64_t), voi
         own_pool().run(call, threads);
     }
 }
+
+bool go_on() { return !current || current->go_on(); }
 
 namespace {
 struct Scratch {

@@ -7,14 +7,17 @@
 namespace qkv {
 
 // Runs task(context, i) for 0 <= i < n, in any order, on at most `threads` threads; `poll`, where there is one, is called
-// now and then on the calling thread and ends the work early by returning false.
+// now and then on the calling thread with the tasks that are begun, of all, and ends the work early by returning false.
 struct Parallel {
     int threads;
-    bool (*poll)(void* context);
+    bool (*poll)(void* context, int64_t done, int64_t all);
     void* poll_context;
 };
 
 void run_tasks(const Parallel&, int64_t n, void (*task)(void* context, int64_t i), void* context);
+
+// Asked by a long task now and then: whether it is to go on. False once poll has ended the work.
+bool go_on();
 
 // Scratch memory of this thread, at least `bytes`, aligned to a cache line; the same at each call, freed with the thread.
 void* scratch(int64_t bytes);

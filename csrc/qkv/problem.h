@@ -26,9 +26,15 @@ struct Cells {
     DType dtype;        // of a bias
 };
 
+// Which queries a call is about: begin <= i < end. Results of rows have end − begin of them.
+struct Span {
+    int64_t begin, end;
+    int64_t size() const { return end - begin; }
+};
+
 struct Problem {
     int64_t n_heads, n_q, n_k;  // heads: all axes before n_q, flattened
-    Rows q, k, v;
+    Rows q, k;
     double factor;   // scale / temperature
     double softcap;  // 0 where there is none
 
@@ -45,13 +51,28 @@ struct Problem {
     const int64_t* distance_at;
 
     const double* sinks;  // nats, one a head, or null
+
+    Span rows;
 };
 
-// What a call may write, each in the work dtype (float64 for float64, float32 for all others); null where unwanted.
-struct Results {
-    void* out;        // (n_heads, n_q, width of v), C order
-    void* lse;        // (n_heads, n_q) nats
-    void* entropy;    // (n_heads, n_q) nats
+// What one pass over the keys may say of each row, (n_heads, rows), in the work dtype (float64 for float64, float32 for
+// all others); null where unwanted. A row that sees NaN or an infinite score has NaN everywhere.
+struct RowResults {
+    void* peak;        // nats: the largest score, the sink's among them; 0 where there is none
+    void* total;       // sum of exp(score − peak), at least 1; 0 where there is no score
+    void* lse;         // nats
+    void* entropy;     // nats, over the keys alone
+    void* max_score;   // nats, before softcap and bias, over the keys that are seen; -inf where there is none
+    int64_t* max_key;  // its key, the lowest of equal ones; -1 where there is none
+
+    bool asks() const { return peak || total || lse || entropy || max_key; }
+    bool asks_moments() const { return entropy || max_score || max_key; }
+};
+
+// What the weights of a row are taken with: weight = exp(score − peak) / total. As RowResults gives them.
+struct RowSums {
+    const void* peak;
+    const void* total;
 };
 
 }  // namespace qkv

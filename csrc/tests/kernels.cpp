@@ -87,7 +87,7 @@ struct Made {
         problem.n_k = c.n_k;
         problem.q = q.rows;
         problem.k = k.rows;
-        problem.v = v.rows;
+        problem.rows = {0, c.n_q};
         problem.factor = 0.3;
         problem.softcap = c.softcap;
         for (int64_t h = 0; h < c.heads; h++) {
@@ -139,7 +139,7 @@ struct Made {
 template <class W>
 double row_error(const Made& made, int64_t h, int64_t i, const W* out, W lse, W entropy) {
     const Problem& p = made.problem;
-    std::vector<double> score, sum(size_t(p.v.width), 0.0);
+    std::vector<double> score, sum(size_t(made.v.rows.width), 0.0);
     double peak = p.sinks ? p.sinks[h] : -INFINITY;
     for (int64_t j = 0; j < p.n_k; j++) score.push_back(made.score(h, i, j)), peak = std::fmax(peak, score.back());
     double total = p.sinks && peak > -INFINITY ? std::exp(p.sinks[h] - peak) : 0, surprise = 0, worst = 0;
@@ -160,16 +160,18 @@ template <class W>
 double error_of(const Kernel& kernel, const Made& made, int threads) {
     const Problem& p = made.problem;
     const int64_t rows = p.n_heads * p.n_q;
-    std::vector<W> out(size_t(rows * p.v.width) + 1, W(NAN)), lse(size_t(rows) + 1, W(NAN)), entropy(size_t(rows) + 1, W(NAN));
-    kernel.apply(p, {out.data(), lse.data(), entropy.data()}, {threads, nullptr, nullptr});
+    const int64_t width = made.v.rows.width;
+    std::vector<W> out(size_t(rows * width) + 1, W(NAN)), lse(size_t(rows) + 1, W(NAN)), entropy(size_t(rows) + 1, W(NAN));
+    kernel.apply(p, &made.v.rows, out.data(), {nullptr, nullptr, lse.data(), entropy.data(), nullptr, nullptr},
+                 {threads, nullptr, nullptr});
     double worst = 0;
     for (int64_t r = 0; r < rows; r++) {
-        const double error = row_error(made, r / p.n_q, r % p.n_q, out.data() + r * p.v.width, lse[size_t(r)], entropy[size_t(r)]);
+        const double error = row_error(made, r / p.n_q, r % p.n_q, out.data() + r * width, lse[size_t(r)], entropy[size_t(r)]);
         worst = error <= worst ? worst : error;  // NaN is the worst of all
     }
     std::vector<W> alone(out.size(), W(NAN));
-    kernel.apply(p, {alone.data(), nullptr, nullptr}, {1, nullptr, nullptr});
-    const bool same = std::memcmp(alone.data(), out.data(), sizeof(W) * size_t(rows * p.v.width)) == 0;
+    kernel.apply(p, &made.v.rows, alone.data(), {}, {1, nullptr, nullptr});
+    const bool same = std::memcmp(alone.data(), out.data(), sizeof(W) * size_t(rows * width)) == 0;
     return same && std::isnan(double(out.back())) && std::isnan(double(lse.back())) ? worst : INFINITY;
 }
 

@@ -1,24 +1,39 @@
 # The compiled kernels; see csrc/bind/core.cpp. Absent where the package was installed without them.
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
-Rows: TypeAlias = tuple[int, int, int, int, int, int]
-Cells: TypeAlias = tuple[int, int, int, int, int]
+Sizes: TypeAlias = Sequence[int]
+Rows: TypeAlias = tuple[int, Sizes, Sizes, int, int, int, int]
+Cells: TypeAlias = tuple[int, Sizes, Sizes, int, int, int]
+
+class Problem:
+    def __init__(
+        self,
+        lead: Sizes,
+        heads: Sizes,
+        n_q: int,
+        n_k: int,
+        q: Rows,
+        k: Rows,
+        factor: float,
+        softcap: float,
+        spans: tuple[int, int, Sizes, Sizes] | None,
+        mask: Cells | None,
+        bias: Cells | None,
+        by_distance: tuple[int, Sizes, Sizes] | None,
+        sinks: int,
+        rows: tuple[int, int],
+    ) -> None: ...
 
 def apply(
     name: str,
-    sizes: tuple[int, int, int],
-    q: Rows,
-    k: Rows,
-    v: Rows,
-    factor: float,
-    softcap: float,
-    spans: tuple[int, int, int],
-    mask: Cells,
-    bias: Cells,
-    by_distance: tuple[int, int],
-    sinks: int,
-    results: tuple[int, int, int],
+    problem: Problem,
+    v: Rows | None,
+    v_lead: Sizes,
+    v_heads: Sizes,
+    out: int,
+    rows: tuple[int, ...],
 ) -> None: ...
 def candidates() -> list[tuple[str, bool, str]]: ...
 def thread_count() -> int: ...

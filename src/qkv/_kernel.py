@@ -17,7 +17,7 @@ import numpy as np
 from qkv import _tiles, biases, masks, scores
 from qkv._arrays import dtype_name, host
 from qkv._problem import Problem
-from qkv._typing import Array
+from qkv._typing import Array, Shape
 from qkv.errors import ArgumentError
 
 try:
@@ -30,7 +30,6 @@ if core is not None and _process is not None and _process.parent_process() is no
     core.leave_openmp()  # a worker that may have been forked before this module was loaded
 
 DTYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3}
-NO_ROWS = (0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -150,104 +149,98 @@ def _mend(problem: Problem, lead: Array, v: Any, head: int, out: Array) -> None:
             out[here] = host(mended)[0, here - tile.start]
 
 
-def run(problem: Problem, form: Form, lead: Array, v: Any, want: tuple[str, ...] = ()) -> tuple[Array, ...]:
-    """A @ v by the chosen kernel for the heads of `lead`, flat, and "lse" or "entropy" in the same pass.
+# What one pass over the keys can say of each row, in the order of the kernel's results.
+ROWS = ("peak", "total", "lse", "entropy", "max_score", "max_key")
 
-    -> out (heads, n_q, d_v), then what is wanted, each (heads, n_q): host arrays in the work dtype.
+
+def run(problem: Problem, form: Form, lead: Array, v: Any, want: tuple[str, ...] = ()) -> tuple[Array, ...]:
+    """A @ v by the chosen kernel for the heads of `lead`, flat, and names of ROWS in the same pass.
+
+    v may be None, for the rows alone. -> out (heads, n_q, d_v), then what is wanted, each (heads, n_q): host arrays in
+    the work dtype, max_key of integers.
     """
-    heads = lead.reshape(-1)
-    at = np.unravel_index(heads, problem.lead) if problem.lead else ()
-    places = np.unravel_index(np.arange(len(heads)), lead.shape) if lead.ndim else ()
-    out = np.empty((len(heads), problem.shape[-2], v.shape[-1]), problem.work)
-    rows = {name: np.empty(out.shape[:2], problem.work) for name in want}
-    sinks = None if problem.sinks is None else problem.sinks[heads % max(1, problem.n_heads)].astype(np.float64)
-    keep: list[Any] = []  # what the addresses point to, until the call is over
+    heads, n_q = lead.reshape(-1), problem.shape[-2]
+    described = Described(problem, form, heads, slice(0, n_q))
+    out = None if v is None else np.empty((len(heads), n_q, v.shape[-1]), problem.work)
+    rows = {name: np.empty((len(heads), n_q), np.int64 if name == "max_key" else problem.work) for name in want}
     core.apply(
         chosen(),
-        (len(heads), problem.shape[-2], problem.shape[-1]),
-        _rows(problem.q, at, problem.n_heads, keep),
-        _rows(problem.k, at, problem.n_heads, keep),
-        _rows(v, places, lead.shape[-1] if lead.ndim else 1, keep),
-        problem.factor,
-        problem.softcap or 0.0,
-        _spans(problem, form.spans, at, keep),
-        _cells(form.mask, at, keep),
-        _cells(form.bias, at, keep),
-        _table(form.by_distance, at, keep),
-        _address(sinks, keep),
-        (_address(out, keep), _address(rows.get("lse"), keep), _address(rows.get("entropy"), keep)),
+        described.problem,
+        None if v is None else described.rows(v),
+        lead.shape,
+        range(len(heads)),
+        0 if out is None else _address(out),
+        tuple(_address(rows[name]) if name in rows else 0 for name in ROWS),
     )
-    return (out, *(rows[name] for name in want))
+    found = tuple(rows[name] for name in want)
+    return found if out is None else (out, *found)
 
 
-def _spans(
-    problem: Problem, spans: tuple[Array, Array] | None, at: tuple[Array, ...], keep: list[Any]
-) -> tuple[int, int, int]:
-    """Addresses of the spans of every batch entry's queries, and of where those of each head begin."""
-    if spans is None:
-        return (0, 0, 0)
-    batch, n_q = problem.shape[:-3], problem.shape[-2]
-    first, last = (np.ascontiguousarray(np.broadcast_to(each, (*batch, n_q)), np.int64) for each in spans)
-    entry = np.ravel_multi_index(at[:-1], batch) if batch else np.zeros(len(at[0]) if at else 1, np.int64)
-    begin = np.asarray(entry, np.int64) * n_q
-    return (_address(first, keep), _address(np.maximum(first, last), keep), _address(begin, keep))
+class Described:
+    """A Problem as the kernels take it, for some heads (flat) and rows; holds what its addresses point to."""
+
+    def __init__(self, problem: Problem, form: Form, heads: Array, rows: slice) -> None:
+        self._keep: list[Any] = []
+        sinks = None if problem.sinks is None else problem.sinks[heads % max(1, problem.n_heads)].astype(np.float64)
+        self.problem = core.Problem(
+            problem.lead,
+            heads.tolist(),
+            *problem.shape[-2:],
+            self.rows(problem.q),
+            self.rows(problem.k),
+            problem.factor,
+            problem.softcap or 0.0,
+            self._spans(form.spans, (*problem.lead[:-1], problem.shape[-2])),
+            self._cells(form.mask),
+            self._cells(form.bias),
+            self._table(form.by_distance),
+            0 if sinks is None else self._own(sinks),
+            (rows.start, rows.stop),
+        )
+
+    def rows(self, array: Any) -> tuple[int, Shape, Shape, int, int, int, int]:
+        """q, k, v or x: address, sizes and byte steps of its leading axes, bytes a row and a column, width, dtype."""
+        address, strides = self._layout(array)
+        *lead, row, column = strides
+        return (address, tuple(array.shape[:-2]), tuple(lead), row, column, array.shape[-1], DTYPES[dtype_name(array)])
+
+    def _spans(self, spans: tuple[Array, Array] | None, shape: Shape) -> tuple[int, int, Shape, Shape] | None:
+        """The spans of every batch entry's queries, one row an entry."""
+        if spans is None:
+            return None
+        first, last = (np.ascontiguousarray(np.broadcast_to(each, shape), np.int64) for each in spans)
+        steps = tuple(step // 8 for step in first.strides[:-1])
+        sizes, steps = (shape[:-1], steps) if len(shape) == 1 else ((*shape[:-1], 1), (*steps, 0))
+        return (self._own(first), self._own(np.maximum(first, last)), sizes, steps)
+
+    def _cells(self, array: Array | None) -> tuple[int, Shape, Shape, int, int, int] | None:
+        if array is None:
+            return None
+        array = array.reshape((1,) * max(0, 2 - array.ndim) + array.shape)
+        address, strides = self._layout(array)
+        row, key = (0 if size == 1 else step for size, step in zip(array.shape[-2:], strides[-2:], strict=True))
+        return (address, array.shape[:-2], strides[:-2], row, key, DTYPES.get(array.dtype.name, 0))
+
+    def _table(self, table: Array | None) -> tuple[int, Shape, Shape] | None:
+        if table is None:
+            return None
+        table = np.ascontiguousarray(table, np.float64)
+        return (self._own(table), table.shape[:-1], tuple(step // 8 for step in table.strides[:-1]))
+
+    def _layout(self, array: Any) -> tuple[int, Shape]:
+        """Address and strides, in bytes, of a NumPy array or a torch tensor."""
+        self._keep.append(array)
+        if not isinstance(array, np.ndarray):
+            return array.data_ptr(), tuple(step * array.element_size() for step in array.stride())
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+            self._keep.append(array)
+        return _address(array), array.strides
+
+    def _own(self, array: Array) -> int:
+        self._keep.append(array)
+        return _address(array)
 
 
-def _table(table: Array | None, at: tuple[Array, ...], keep: list[Any]) -> tuple[int, int]:
-    """Addresses of a bias by distance, and of the row of each head, counted in numbers."""
-    if table is None:
-        return (0, 0)
-    table = np.ascontiguousarray(table, np.float64)
-    return (_address(table, keep), _address(_offsets(table, at, 1) // table.itemsize, keep))
-
-
-def _rows(array: Any, at: tuple[Array, ...], n_heads: int, keep: list[Any]) -> tuple[int, int, int, int, int, int]:
-    address, strides = _layout(array, keep)
-    own = tuple(array.shape[:-2])
-    if own:
-        shared = max(1, n_heads // max(1, own[-1]))
-        at = (*at[:-1], at[-1] // shared)
-    offsets = _sum_offsets(own, strides[: len(own)], at, max(1, len(at[0]) if at else 1))
-    return (address, _address(offsets, keep), strides[-2], strides[-1], array.shape[-1], DTYPES[dtype_name(array)])
-
-
-def _cells(array: Array | None, at: tuple[Array, ...], keep: list[Any]) -> tuple[int, int, int, int, int]:
-    if array is None:
-        return NO_ROWS
-    array = array.reshape((1,) * max(0, 2 - array.ndim) + array.shape)
-    address, strides = _layout(array, keep)
-    row, key = (0 if size == 1 else step for size, step in zip(array.shape[-2:], strides[-2:], strict=True))
-    offsets = _offsets(array, at, 2)
-    return (address, _address(offsets, keep), row, key, DTYPES.get(array.dtype.name, 0))
-
-
-def _offsets(array: Array, at: tuple[Array, ...], tail: int) -> Array:
-    """Byte offsets of each head in an array that broadcasts to the axes before its last `tail`."""
-    own = array.shape[: array.ndim - tail]
-    return _sum_offsets(own, array.strides[: len(own)], at, len(at[0]) if at else 1)
-
-
-def _sum_offsets(own: tuple[int, ...], strides: tuple[int, ...], at: tuple[Array, ...], heads: int) -> Array:
-    total = np.zeros(heads, np.int64)
-    for size, step, index in zip(own, strides, at[len(at) - len(own) :], strict=True):
-        if size != 1:
-            total += index * step
-    return total
-
-
-def _layout(array: Any, keep: list[Any]) -> tuple[int, tuple[int, ...]]:
-    """Address and strides, in bytes, of a NumPy array or a torch tensor."""
-    keep.append(array)
-    if not isinstance(array, np.ndarray):
-        return array.data_ptr(), tuple(step * array.element_size() for step in array.stride())
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-        keep.append(array)
-    return array.__array_interface__["data"][0], array.strides
-
-
-def _address(array: Array | None, keep: list[Any]) -> int:
-    if array is None:
-        return 0
-    keep.append(array)
+def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])

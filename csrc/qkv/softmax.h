@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The online softmax of a block of queries: what is kept of each row on the way over the keys.
+//
+// q is multiplied by factor = scale / temperature once, so scores are in nats. Whether a lane is rescaled is decided for that
+// lane alone, so a row's bits depend on nothing but that row.
+#pragma once
+
+#include "scores.h"
+#include "simd/exp.h"
+
+namespace qkv {
+namespace QKV_ISA {
+namespace {
+
+constexpr int kLazy = 5;  // nats; a peak is left behind by up to this much: weights reach e^5, which costs no precision
+
+template <class W>
+struct Softmax {
+    Vector<W> peak[kGroups];     // what scores are taken relative to: within kLazy of the largest score so far
+    Vector<W> total[kGroups];    // sum of exp(score − peak)
+    Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), for the entropy
+    Vector<W> highest[kGroups];  // the largest score, the sink's among them
+    Vector<W> raw[kGroups];      // the largest score over the keys, before softcap and bias
+    int64_t key[kMaxLanes];      // its key
+    Mask<W> odd[kGroups];        // lanes that saw NaN or an infinite score: the caller computes those rows again
+
+    void begin(const Problem& p, int64_t head) {
+        const W lowest = W(-__builtin_inf()), sink = p.sinks ? W(p.sinks[head]) : lowest;
+        for (int g = 0; g < kGroups; g++) {
+            peak[g] = highest[g] = all(sink);
+            total[g] = all(W(sink > lowest ? 1 : 0));
+            moment[g] = Vector<W>{};
+            raw[g] = all(lowest);
+            odd[g] = Mask<W>{};
+        }
+        for (int lane = 0; lane < kMaxLanes; lane++) key[lane] = -1;
+    }
+};
+
+// Keeps the largest raw score and its key. `raw` may hold cells that `scores` hides.
+template <class W, int G>
+void keep_largest(Softmax<W>& state, const Part& part, const W* raw, const W* scores) {
+    constexpr int VL = Lanes<W>::n;
+    for (int g = 0; g < G; g++) {
+        Vector<W> best = state.raw[g];
+        Mask<W> at{}, found{};
+        for (int j = part.a; j < part.b; j++) {
+            const Vector<W> x = load(raw + (j * G + g) * VL), seen = load(scores + (j * G + g) * VL);
+            const Mask<W> better = (x > best) & (seen != all(W(-__builtin_inf())));
+            best = select<W>(better, x, best);
+            at = better ? Mask<W>{} + j : at;
+            found |= better;
+        }
+        state.raw[g] = best;
+        for (int lane = 0; lane < VL; lane++)
+            if (found[lane]) state.key[g * VL + lane] = part.j0 + at[lane];
+    }
+}
+
+// Takes a tile's scores (a <= j < b) in: they become weights exp(score − peak); keep says what older sums are worth.
+template <class W, int G, bool kMoments>
+QKV_INLINE void soften(Softmax<W>& state, const Part& part, const Vector<W>* largest, W* scores, Vector<W>* keep) {
+    constexpr int VL = Lanes<W>::n;
+    const Vector<W> lowest = all(W(-__builtin_inf()));
+    Vector<W> shift[G], sum[G], moment[G];
+    for (int g = 0; g < G; g++) {
+        const Vector<W> old = state.peak[g];
+        const Mask<W> rises = largest[g] > old + all(W(kLazy));
+        const Vector<W> now = select<W>(rises, largest[g], old);
+        const Mask<W> fresh = old == lowest;
+        // −inf − −inf is not asked for: a lane that has seen nothing keeps nothing
+        const Vector<W> change = select<W>(fresh, Vector<W>{}, old - now);
+        keep[g] = select<W>(rises, select<W>(fresh, Vector<W>{}, exp(change)), all(W(1)));
+        if (kMoments) state.moment[g] = keep[g] * (state.moment[g] + change * state.total[g]);
+        state.total[g] *= keep[g];
+        state.peak[g] = now;
+        state.highest[g] = larger(state.highest[g], largest[g]);
+        shift[g] = select<W>(now == lowest, Vector<W>{}, now);
+        sum[g] = moment[g] = Vector<W>{};
+    }
+    for (int j = part.a; j < part.b; j++) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) {
+            W* at = scores + (j * G + g) * VL;
+            const Vector<W> x = load(at) - shift[g];
+            const Vector<W> weight = exp(x);
+            sum[g] += weight;
+            if (kMoments) moment[g] += weight * larger(all(W(-2000)), x);  // 0 · −inf is not asked for
+            store(at, weight);
+        }
+    }
+    for (int g = 0; g < G; g++) {
+        state.total[g] += sum[g];
+        if (kMoments) state.moment[g] += moment[g];
+    }
+}
+
+// What is said of a row; `at` counts the rows of all heads.
+template <class W>
+void give_row(const Problem& p, int64_t head, const Softmax<W>& state, int lane, int64_t at, const RowResults& into) {
+    constexpr int VL = Lanes<W>::n;
+    const double nan = __builtin_nan(""), lowest = -__builtin_inf();
+    const double peak = state.peak[lane / VL][lane % VL], total = state.total[lane / VL][lane % VL];
+    const double highest = state.highest[lane / VL][lane % VL], moment = state.moment[lane / VL][lane % VL];
+    const bool odd = state.odd[lane / VL][lane % VL] != 0, empty = !(total > 0);
+    const auto give = [&](void* to, double value) {
+        if (to) static_cast<W*>(to)[at] = W(odd ? nan : value);
+    };
+    const double log_total = empty ? lowest : __builtin_log(total);
+    // relative to the largest score there is a term of 1, whatever else was rounded
+    const double whole = total * __builtin_exp(peak - highest);
+    give(into.peak, empty ? 0 : highest);
+    give(into.total, empty ? 0 : whole < 1 ? 1 : whole);
+    give(into.lse, empty ? lowest : peak + log_total);
+    // over the keys alone: the sink's share, and its term of the moment, are taken out again
+    const bool has_sink = p.sinks && !empty && p.sinks[head] > lowest;
+    const double below = has_sink ? p.sinks[head] - peak : 0, sink = has_sink ? __builtin_exp(below) : 0;
+    give(into.entropy, empty ? 0 : (1 - sink / total) * log_total - (moment - sink * below) / total);
+    give(into.max_score, state.raw[lane / VL][lane % VL]);
+    if (into.max_key) into.max_key[at] = odd ? -1 : state.key[lane];
+}
+
+}  // namespace
+}  // namespace QKV_ISA
+}  // namespace qkv
