@@ -14,7 +14,7 @@ constexpr int kBlocks = 8;              // blocks of queries of a task: 384 quer
 constexpr int64_t kScratch = 3 << 20;   // bytes of one thread that the blocks may take
 constexpr int64_t kPatience = 1 << 13;  // keys between two looks at whether the call is to end early
 
-template <class W>
+template <class A>
 struct Apply {
     const Problem& problem;
     const Rows* v;  // null: the rows alone
@@ -28,42 +28,48 @@ struct Apply {
 };
 
 // A block under way: its queries, their softmax, and their outputs, [v_width][groups · lanes], not yet divided by total.
-template <class W>
+template <class A>
 struct Way {
-    Block<W> block;
+    typedef Work<A> W;
+    Block<A> block;
     Softmax<W> softmax;
     W* out;
 };
 
 // The scratch of a task.
-template <class W>
+template <class A>
 struct ApplySpace {
-    ScoreSpace<W> score;
-    W *side, *rows, *clean;
-    Reader<W> keys, values;
-    W* blocks;  // [together][(q_width + v_width) · lanes]
+    typedef Work<A> W;
+    ScoreSpace<A> score;
+    W* side;
+    Number<A>*rows, *clean;
+    Reader<A> keys, values;
+    Query<A>* queries;  // [together][q_width · lanes]
+    W* outs;            // [together][v_width · lanes]
 
-    int64_t take(Arena arena, const Apply<W>& call) {
+    int64_t take(Arena arena, const Apply<A>& call) {
         constexpr int64_t lanes = kGroups * Lanes<W>::n;
         const int64_t width = call.problem.k.width;
         score.take(arena, width, call.rows.asks_moments());
         side = arena.take<W>((kKeyBlock + kKeysAtOnce) * lanes);
-        rows = arena.take<W>(lanes * call.q_width);
-        clean = arena.take<W>(kKeyBlock * call.v_width);
-        keys = {&call.problem.k, width, call.k_direct, arena.take<W>(kKeyBlock * width)};
-        values = {call.v, call.v_width, call.v_direct, arena.take<W>(kKeyBlock * call.v_width)};
-        blocks = arena.take<W>(call.together * (call.q_width + call.v_width) * lanes);
+        rows = arena.take<Number<A>>(lanes * call.q_width);
+        clean = arena.take<Number<A>>(kKeyBlock * call.v_width);
+        keys = {&call.problem.k, width, call.k_direct, arena.take<Number<A>>(kKeyBlock * width)};
+        values = {call.v, call.v_width, call.v_direct, arena.take<Number<A>>(kKeyBlock * call.v_width)};
+        queries = arena.take<Query<A>>(call.together * call.q_width * lanes);
+        outs = arena.take<W>(call.together * call.v_width * lanes);
         return arena.used;
     }
 };
 
 // Whether a value of these keys is NaN or infinite.
-template <class W>
-bool has_odd_values(const W* v, int64_t v_row, const Part& part, int64_t width) {
+template <class A>
+bool has_odd_values(const Number<A>* v, int64_t v_row, const Part& part, int64_t width) {
+    typedef Work<A> W;
     W sum = 0;  // x − x is 0, or NaN
     for (int j = part.a; j < part.b; j++) {
         W row = 0;
-        const W* from = v + j * v_row;
+        const Number<A>* from = v + j * v_row;
         int64_t c = 0;
         Vector<W> whole{};
         for (; c + Lanes<W>::n <= width; c += Lanes<W>::n) whole += load(from + c) - load(from + c);
@@ -76,17 +82,19 @@ bool has_odd_values(const W* v, int64_t v_row, const Part& part, int64_t width) 
 
 // Values that are NaN or infinite where somebody may not see them: their product is taken with zeros in their place, and
 // they are added by hand for the lanes that see them.
-template <class W>
-void clean_values(const W* v, int64_t v_row, const Part& part, int64_t width, W* clean) {
+template <class A>
+void clean_values(const Number<A>* v, int64_t v_row, const Part& part, int64_t width, Number<A>* clean) {
     for (int j = part.a; j < part.b; j++)
         for (int64_t c = 0; c < width; c++) {
-            const W x = v[j * v_row + c];
-            clean[j * width + c] = x - x == 0 ? x : W(0);
+            const Number<A> x = v[j * v_row + c];
+            clean[j * width + c] = x - x == 0 ? x : Number<A>(0);
         }
 }
 
-template <class W, int G>
-void add_odd_values(W* out, const W* v, int64_t v_row, const Part& part, int64_t width, const W* side, const W* weight) {
+template <class A, int G>
+void add_odd_values(Work<A>* out, const Number<A>* v, int64_t v_row, const Part& part, int64_t width, const Work<A>* side,
+                    const Work<A>* weight) {
+    typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n;
     for (int j = part.a; j < part.b; j++)
         for (int64_t c = 0; c < width; c++) {
@@ -98,30 +106,32 @@ void add_odd_values(W* out, const W* v, int64_t v_row, const Part& part, int64_t
 }
 
 // out = keep · out + the weights of the part times the values
-template <class W, int G>
-QKV_INLINE void add_values(const Apply<W>& call, const W* v, int64_t v_row, const Part& part, bool hides,
-                           const ApplySpace<W>& space, const Vector<W>* keep, W* out) {
+template <class A, int G>
+QKV_INLINE void add_values(const Apply<A>& call, const Number<A>* v, int64_t v_row, const Part& part, bool hides,
+                           const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out) {
+    typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n;
     const W* weight = space.score.scores;
-    const bool apart = hides && has_odd_values(v, v_row, part, call.v_width);
-    if (apart) clean_values(v, v_row, part, call.v_width, space.clean);
-    const W* values = apart ? space.clean : v;
+    const bool apart = hides && has_odd_values<A>(v, v_row, part, call.v_width);
+    if (apart) clean_values<A>(v, v_row, part, call.v_width, space.clean);
+    const Number<A>* values = apart ? space.clean : v;
     const int64_t row = apart ? call.v_width : v_row;
     for (int64_t c = 0; c < call.v_width; c += kKeysAtOnce)
-        multiply_values<W, G>(values + part.a * row + c, row, part.b - part.a, weight + part.a * lanes, keep, out + c * lanes);
-    if (apart) add_odd_values<W, G>(out, v, v_row, part, call.v_width, space.side, weight);
+        multiply_values<A, G>(values + part.a * row + c, row, part.b - part.a, weight + part.a * lanes, keep, out + c * lanes);
+    if (apart) add_odd_values<A, G>(out, v, v_row, part, call.v_width, space.side, weight);
 }
 
 // One block over one tile of keys.
-template <class W, int G, bool kMoments>
-__attribute__((noinline)) void step(const Apply<W>& call, int64_t head, Way<W>& way, const Keys<W>& keys, const W* v,
-                                    int64_t v_row, ApplySpace<W>& space) {
+template <class A, int G, bool kMoments>
+__attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& keys,
+                                    const Number<A>* v, int64_t v_row, ApplySpace<A>& space) {
+    typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n;
     const Part part = part_of(way.block, keys.j0, keys.n);
     if (part.a >= part.b) return;
     Vector<W> largest[G], keep[G];
     Mask<W> odd[G];
-    const bool hides = score<W, G>(call.problem, head, way.block, part, keys, space.score, largest, odd);
+    const bool hides = score<A, G>(call.problem, head, way.block, part, keys, space.score, largest, odd);
     for (int g = 0; g < G; g++) way.softmax.odd[g] |= odd[g];
     if (kMoments && (call.rows.max_score || call.rows.max_key))
         keep_largest<W, G>(way.softmax, part, hides ? space.score.raw : space.score.scores, space.score.scores);
@@ -129,25 +139,26 @@ __attribute__((noinline)) void step(const Apply<W>& call, int64_t head, Way<W>& 
         __builtin_memcpy(space.side + part.a * lanes, space.score.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
     soften<W, G, kMoments>(way.softmax, part, largest, space.score.scores, keep);
-    if (v) add_values<W, G>(call, v, v_row, part, hides, space, keep, way.out);
+    if (v) add_values<A, G>(call, v, v_row, part, hides, space, keep, way.out);
 }
 
-template <class W, bool kMoments>
-void step_any(const Apply<W>& call, int64_t head, Way<W>& way, const Keys<W>& keys, const W* v, int64_t v_row,
-              ApplySpace<W>& space) {
+template <class A, bool kMoments>
+void step_any(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& keys, const Number<A>* v,
+              int64_t v_row, ApplySpace<A>& space) {
     switch (way.block.groups) {
-        case 1: return step<W, 1, kMoments>(call, head, way, keys, v, v_row, space);
-        case 2: return step<W, 2, kMoments>(call, head, way, keys, v, v_row, space);
-        default: return step<W, 3, kMoments>(call, head, way, keys, v, v_row, space);
+        case 1: return step<A, 1, kMoments>(call, head, way, keys, v, v_row, space);
+        case 2: return step<A, 2, kMoments>(call, head, way, keys, v, v_row, space);
+        default: return step<A, 3, kMoments>(call, head, way, keys, v, v_row, space);
     }
 }
 
 // The block's outputs, divided by their totals, as rows of the result.
-template <class W>
-void give_outputs(const Apply<W>& call, int64_t head, const Way<W>& way) {
+template <class A>
+void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     const Problem& p = call.problem;
-    const Block<W>& block = way.block;
+    const Block<A>& block = way.block;
     const int64_t lanes = block.groups * VL, width = call.v->width;
     for (int g = 0; g < block.groups; g++) {
         const Vector<W> total = way.softmax.total[g], zero{};
@@ -174,8 +185,8 @@ void give_outputs(const Apply<W>& call, int64_t head, const Way<W>& way) {
 }
 
 // The blocks of a task over all tiles of keys that one of them sees; false where the call is to end early.
-template <class W>
-bool walk_keys(const Apply<W>& call, int64_t head, Way<W>* ways, int count, ApplySpace<W>& space) {
+template <class A>
+bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, ApplySpace<A>& space) {
     const Problem& p = call.problem;
     int64_t first = p.n_k, last = 0;
     for (int b = 0; b < count; b++) {
@@ -189,36 +200,36 @@ bool walk_keys(const Apply<W>& call, int64_t head, Way<W>* ways, int count, Appl
             if (!go_on()) return false;
             seen = 0;
         }
-        Keys<W> keys{nullptr, 0, j0, int(p.n_k - j0 < kKeyBlock ? p.n_k - j0 : kKeyBlock)};
+        Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kKeyBlock ? p.n_k - j0 : kKeyBlock)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         int64_t v_row = 0;
-        const W* v = call.v ? space.values.read(head, j0, keys.n, &v_row) : nullptr;
+        const Number<A>* v = call.v ? space.values.read(head, j0, keys.n, &v_row) : nullptr;
         for (int b = 0; b < count; b++) {
             if (moments)
-                step_any<W, true>(call, head, ways[b], keys, v, v_row, space);
+                step_any<A, true>(call, head, ways[b], keys, v, v_row, space);
             else
-                step_any<W, false>(call, head, ways[b], keys, v, v_row, space);
+                step_any<A, false>(call, head, ways[b], keys, v, v_row, space);
         }
     }
     return true;
 }
 
-template <class W>
+template <class A>
 void apply_task(void* context, int64_t task) {
-    const Apply<W>& call = *static_cast<const Apply<W>*>(context);
+    const Apply<A>& call = *static_cast<const Apply<A>*>(context);
     const Problem& p = call.problem;
-    ApplySpace<W> space{};
+    ApplySpace<A> space{};
     char* memory = static_cast<char*>(scratch(space.take(Arena{nullptr}, call)));
     space.take(Arena{memory}, call);
     const int64_t head = task / call.tasks, group = call.tasks - 1 - task % call.tasks;  // under causal the longest first
-    const int64_t begins = group * call.together, lanes = kGroups * Lanes<W>::n;
+    const int64_t begins = group * call.together, lanes = kGroups * Lanes<Work<A>>::n;
     const int count = int(call.grid.blocks - begins < call.together ? call.grid.blocks - begins : call.together);
-    Way<W> ways[kBlocks];
+    Way<A> ways[kBlocks];
     for (int b = 0; b < count; b++) {
-        W* own = space.blocks + b * (call.q_width + call.v_width) * lanes;
-        begin_block(p, call.grid, head, begins + b, call.q_width, own, space.rows, ways[b].block);
+        Query<A>* q = space.queries + b * call.q_width * lanes;
+        begin_block(p, call.grid, head, begins + b, call.q_width, q, space.rows, ways[b].block);
         ways[b].softmax.begin(p, head);
-        ways[b].out = own + call.q_width * lanes;
+        ways[b].out = space.outs + b * call.v_width * lanes;
         for (int64_t n = 0; n < call.v_width * lanes; n++) ways[b].out[n] = 0;
     }
     if (!walk_keys(call, head, ways, count, space)) return;
@@ -231,8 +242,9 @@ void apply_task(void* context, int64_t task) {
     }
 }
 
-template <class W>
+template <class A>
 void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
+    typedef Work<A> W;
     if (problem.n_heads == 0 || problem.rows.size() == 0) return;
     constexpr int64_t VL = Lanes<W>::n, lanes = kGroups * VL;
     const Grid grid = Grid::of<W>(problem.rows);
@@ -241,18 +253,18 @@ void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
     int64_t together = fits < 1 ? 1 : fits < kBlocks ? fits : kBlocks;
     // enough tasks that no thread waits long for the last one
     while (together > 1 && problem.n_heads * ((grid.blocks + together - 1) / together) < 4 * parallel.threads) together /= 2;
-    Apply<W> call{problem,
+    Apply<A> call{problem,
                   v,
                   out,
                   rows,
                   grid,
-                  reads_directly<W>(problem.k, problem.n_heads),
-                  v && reads_directly<W>(*v, problem.n_heads) && v->width == v_width,
+                  reads_directly<A>(problem.k, problem.n_heads),
+                  v && reads_directly<A>(*v, problem.n_heads) && v->width == v_width,
                   q_width,
                   v_width,
                   int(together),
                   (grid.blocks + together - 1) / together};
-    run_tasks(parallel, problem.n_heads * call.tasks, apply_task<W>, &call);
+    run_tasks(parallel, problem.n_heads * call.tasks, apply_task<A>, &call);
 }
 
 void apply(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {

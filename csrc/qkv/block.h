@@ -2,6 +2,7 @@
 // A block of queries on its way over the keys, a lane for each query: which rows it holds, and what they see.
 #pragma once
 
+#include "arithmetic.h"
 #include "problem.h"
 #include "simd/widen.h"
 #include "tile.h"
@@ -28,18 +29,19 @@ struct Grid {
     int64_t begin(int64_t index) const { return rows.begin + (index * base + (index < more ? index : more)) * lanes; }
 };
 
-template <class W>
+template <class A>
 struct Block {
     int64_t row0;      // the first query
     int rows, groups;  // queries, and vectors of them
-    W* q;              // [width of q][groups · lanes], times factor
+    Query<A>* q;       // [width of q][groups · lanes], times factor
     int64_t first[kMaxLanes], last[kMaxLanes];                // the keys that each lane sees
     int64_t first_min, first_max, last_min, last_max;         // over the lanes
 };
 
 // The rows of q that a block holds, times factor, as [channel][lanes]. Lanes behind the last query do as the first.
-template <class W>
-void take_queries(const Problem& p, int64_t head, int64_t width, W* rows, Block<W>& block) {
+template <class A>
+void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows, Block<A>& block) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     const int lanes = block.groups * VL;
     gather(p.q, head, block.row0, block.rows, width, rows);
@@ -55,9 +57,9 @@ void take_queries(const Problem& p, int64_t head, int64_t width, W* rows, Block<
         }
 }
 
-template <class W>
-void take_spans(const Problem& p, int64_t head, Block<W>& block) {
-    for (int lane = 0; lane < block.groups * Lanes<W>::n; lane++) {
+template <class A>
+void take_spans(const Problem& p, int64_t head, Block<A>& block) {
+    for (int lane = 0; lane < block.groups * Lanes<Work<A>>::n; lane++) {
         const int64_t at = p.first ? p.span_at[head] + block.row0 + (lane < block.rows ? lane : 0) : 0;
         const int64_t first = p.first ? p.first[at] : 0, last = p.first ? p.last[at] : p.n_k;
         block.first[lane] = first;
@@ -70,9 +72,9 @@ void take_spans(const Problem& p, int64_t head, Block<W>& block) {
 }
 
 // Block `index` of the grid: its queries in q, [width][lanes]; `rows` is room for them in their natural order.
-template <class W>
-void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index, int64_t width, W* q, W* rows,
-                 Block<W>& block) {
+template <class A>
+void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index, int64_t width, Query<A>* q,
+                 Number<A>* rows, Block<A>& block) {
     block.groups = grid.groups(index);
     block.row0 = grid.begin(index);
     const int64_t left = grid.rows.end - block.row0, lanes = block.groups * grid.lanes;
@@ -89,8 +91,8 @@ struct Part {
     bool hides;  // some lane does not see some of these keys
 };
 
-template <class W>
-QKV_INLINE Part part_of(const Block<W>& block, int64_t j0, int n) {
+template <class A>
+QKV_INLINE Part part_of(const Block<A>& block, int64_t j0, int n) {
     const int64_t a = block.first_min > j0 ? block.first_min - j0 : 0;
     const int64_t b = block.last_max - j0 < n ? block.last_max - j0 : n;
     const bool hides = block.first_max > j0 + a || block.last_min < j0 + b;
@@ -111,17 +113,17 @@ struct Arena {
 };
 
 // Rows of k, v or x a tile at a time: where they lie, if they can be read there, else widened into memory of our own.
-template <class W>
+template <class A>
 struct Reader {
     const Rows* rows;
     int64_t width;  // channels, up to what whole vectors take
     bool direct;
-    W* memory;  // (tile, width)
+    Number<A>* memory;  // (tile, width)
 
-    const W* read(int64_t head, int64_t start, int64_t n, int64_t* row) const {
+    const Number<A>* read(int64_t head, int64_t start, int64_t n, int64_t* row) const {
         if (direct) {
-            *row = rows->row / int64_t(sizeof(W));
-            return reinterpret_cast<const W*>(rows->data + rows->at[head] + start * rows->row);
+            *row = rows->row / int64_t(sizeof(Number<A>));
+            return reinterpret_cast<const Number<A>*>(rows->data + rows->at[head] + start * rows->row);
         }
         gather(*rows, head, start, n, width, memory);
         *row = width;
@@ -129,14 +131,13 @@ struct Reader {
     }
 };
 
-// Whether rows can be read where they lie: of the work dtype, channels side by side, each number at a multiple of its size.
-template <class W>
+// Whether rows can be read where they lie: of the dtype that is multiplied, channels side by side, each number at a multiple of its size.
+template <class A>
 bool reads_directly(const Rows& rows, int64_t n_heads) {
-    const int64_t size = sizeof(W);
-    const DType own = size == 4 ? DType::f32 : DType::f64;
+    const int64_t size = sizeof(Number<A>);
     bool aligned = rows.row % size == 0 && reinterpret_cast<uintptr_t>(rows.data) % size == 0;
     for (int64_t head = 0; head < n_heads; head++) aligned &= rows.at[head] % size == 0;
-    return rows.dtype == own && rows.column == size && aligned;
+    return rows.dtype == Arithmetic<A>::dtype && rows.column == size && aligned;
 }
 
 QKV_INLINE int64_t up_to(int64_t n, int64_t step) { return (n + step - 1) / step * step; }

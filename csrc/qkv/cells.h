@@ -11,8 +11,9 @@ namespace QKV_ISA {
 namespace {
 
 // What is added to the scores of a tile, in nats, −inf where the mask or the bias hides: [key][lanes].
-template <class W>
-void gather_cells(const Problem& problem, int64_t head, const Block<W>& block, const Part& part, W* extra) {
+template <class A>
+void gather_cells(const Problem& problem, int64_t head, const Block<A>& block, const Part& part, Work<A>* extra) {
+    typedef Work<A> W;
     const int lanes = block.groups * Lanes<W>::n;
     const W hidden = W(-__builtin_inf());
     for (int lane = 0; lane < lanes; lane++) {
@@ -48,8 +49,10 @@ void cap(const Part& part, double softcap, W* scores) {
 }
 
 // Adds, hides, and finds the largest anew. Lanes that see NaN or an infinite score are odd; hidden ones are not looked at.
-template <class W, int G>
-void finish_scores(const Block<W>& block, const Part& part, const W* extra, W* scores, Vector<W>* largest, Mask<W>* odd) {
+template <class A, int G>
+void finish_scores(const Block<A>& block, const Part& part, const Work<A>* extra, Work<A>* scores,
+                   Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     const Vector<W> hidden = all(W(-__builtin_inf()));
     Mask<W> first[G], last[G];

@@ -10,35 +10,37 @@ namespace QKV_ISA {
 namespace {
 
 // Room for the scores of a tile.
-template <class W>
+template <class A>
 struct ScoreSpace {
+    typedef Work<A> W;
     W* scores;  // [kKeyBlock + kKeysAtOnce][lanes]: the last keys are computed as so many
     W* extra;   // the same: what is added
     W* raw;     // the same, or null: the scores before softcap, biases and masks, where those come in
-    W* tail;    // [kKeysAtOnce][width]: the last keys of all, for nothing may be read behind them
+    Number<A>* tail;  // [kKeysAtOnce][width]: the last keys of all, for nothing may be read behind them
 
     void take(Arena& arena, int64_t width, bool keeps_raw) {
         constexpr int64_t tile = (kKeyBlock + kKeysAtOnce) * kGroups * Lanes<W>::n;
         scores = arena.take<W>(tile);
         extra = arena.take<W>(tile);
         raw = keeps_raw ? arena.take<W>(tile) : nullptr;
-        tail = arena.take<W>(kKeysAtOnce * width);
+        tail = arena.take<Number<A>>(kKeysAtOnce * width);
     }
 };
 
 // A tile of keys: k[j][channel] of n keys from j0 on.
-template <class W>
+template <class A>
 struct Keys {
-    const W* k;
+    const Number<A>* k;
     int64_t row;
     int64_t j0;
     int n;
 };
 
 // The products alone, their largest, and the lanes that have NaN or an infinite one among them.
-template <class W, int G>
-QKV_INLINE void score_products(const Block<W>& block, int64_t width, const Part& part, const Keys<W>& keys,
-                               ScoreSpace<W>& space, Vector<W>* largest, Mask<W>* odd) {
+template <class A, int G>
+QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part& part, const Keys<A>& keys,
+                               ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n, lanes = G * VL;
     Vector<W> unused[G];
     for (int g = 0; g < G; g++) {
@@ -47,16 +49,16 @@ QKV_INLINE void score_products(const Block<W>& block, int64_t width, const Part&
     }
     for (int j = part.a; j < part.b; j += kKeysAtOnce) {
         const bool whole = j + kKeysAtOnce <= part.b;
-        const W* from = keys.k + j * keys.row;
+        const Number<A>* from = keys.k + j * keys.row;
         int64_t row = keys.row;
         if (j + kKeysAtOnce > keys.n) {
             for (int r = 0; r < kKeysAtOnce; r++)
-                for (int64_t c = 0; c < width; c++) space.tail[r * width + c] = j + r < keys.n ? from[r * row + c] : W(0);
+                for (int64_t c = 0; c < width; c++) space.tail[r * width + c] = j + r < keys.n ? from[r * row + c] : Number<A>(0);
             from = space.tail;
             row = width;
         }
         Mask<W> ignored[G] = {};
-        multiply_keys<W, G>(from, row, block.q, width, space.scores + j * lanes, whole ? largest : unused,
+        multiply_keys<A, G>(from, row, block.q, width, space.scores + j * lanes, whole ? largest : unused,
                             whole ? odd : ignored);
         if (whole) continue;
         for (int r = j; r < part.b; r++)
@@ -70,11 +72,12 @@ QKV_INLINE void score_products(const Block<W>& block, int64_t width, const Part&
 
 // The scores as the softmax sees them, -inf where hidden; their largest; the lanes that see NaN or an infinite one.
 // Returns whether softcap, biases or masks came in: else every lane sees every key of the part.
-template <class W, int G>
-QKV_INLINE bool score(const Problem& p, int64_t head, const Block<W>& block, const Part& part, const Keys<W>& keys,
-                      ScoreSpace<W>& space, Vector<W>* largest, Mask<W>* odd) {
+template <class A, int G>
+QKV_INLINE bool score(const Problem& p, int64_t head, const Block<A>& block, const Part& part, const Keys<A>& keys,
+                      ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+    typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n;
-    score_products<W, G>(block, p.k.width, part, keys, space, largest, odd);
+    score_products<A, G>(block, p.k.width, part, keys, space, largest, odd);
     const bool cells = p.mask.data || p.bias.data || p.by_distance;
     if (!(part.hides || cells || p.softcap > 0)) return false;
     if (space.raw)
@@ -82,7 +85,7 @@ QKV_INLINE bool score(const Problem& p, int64_t head, const Block<W>& block, con
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
     if (p.softcap > 0) cap<W, G>(part, p.softcap, space.scores);
     if (cells) gather_cells(p, head, block, part, space.extra);
-    finish_scores<W, G>(block, part, cells ? space.extra : nullptr, space.scores, largest, odd);
+    finish_scores<A, G>(block, part, cells ? space.extra : nullptr, space.scores, largest, odd);
     return true;
 }
 

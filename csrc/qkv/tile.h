@@ -4,7 +4,7 @@
 // read in their natural order, a number at a time.
 #pragma once
 
-#include "simd/vector.h"
+#include "arithmetic.h"
 
 namespace qkv {
 namespace QKV_ISA {
@@ -14,9 +14,10 @@ constexpr int kKeyBlock = 32;  // keys of a tile: 32 × 48 scores are 6 KiB, and
 
 // scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys. Takes their largest into
 // `largest`, and into `odd` whether any is NaN or infinite.
-template <class W, int G>
-QKV_INLINE void multiply_keys(const W* __restrict k, int64_t k_row, const W* __restrict q, int64_t width,
-                              W* __restrict scores, Vector<W>* largest, Mask<W>* odd) {
+template <class A, int G>
+QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, const Query<A>* __restrict q, int64_t width,
+                              Work<A>* __restrict scores, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     Vector<W> sum[kKeysAtOnce][G];
 #pragma GCC unroll 8
@@ -49,9 +50,10 @@ QKV_INLINE void multiply_keys(const W* __restrict k, int64_t k_row, const W* __r
 
 // out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
 // sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one.
-template <class W, int G>
-QKV_INLINE void multiply_values(const W* __restrict v, int64_t v_row, int n, const W* __restrict weight,
-                                const Vector<W>* keep, W* __restrict out) {
+template <class A, int G>
+QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
+                                const Vector<Work<A>>* keep, Work<A>* __restrict out) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     Vector<W> sum[kKeysAtOnce][G];
 #pragma GCC unroll 8
@@ -64,7 +66,7 @@ QKV_INLINE void multiply_values(const W* __restrict v, int64_t v_row, int n, con
         Vector<W> w[G];
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) w[g] = load(weight + (j * G + g) * VL);
-        const W* row = v + j * v_row;
+        const Number<A>* row = v + j * v_row;
 #pragma GCC unroll 8
         for (int r = 0; r < kKeysAtOnce; r++) {
             const Vector<W> value = all(row[r]);
