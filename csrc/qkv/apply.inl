@@ -32,7 +32,7 @@ template <class A>
 struct Way {
     typedef Work<A> W;
     Block<A> block;
-    Softmax<W> softmax;
+    Softmax<A> softmax;
     W* out;
 };
 
@@ -41,35 +41,51 @@ template <class A>
 struct ApplySpace {
     typedef Work<A> W;
     ScoreSpace<A> score;
-    W* side;
-    Number<A>*rows, *clean;
+    W* side;                 // the scores of a tile that its weights overwrite
+    Query<A>* weights;       // of a tile: in the place of its scores where they are of their size
+    Number<A> *rows, *clean;
     Reader<A> keys, values;
-    Query<A>* queries;  // [together][q_width · lanes]
-    W* outs;            // [together][v_width · lanes]
+    Number<A>* elements;     // of a tile of values, where those are more than one number
+    Query<A>* queries;       // [together][elements of q_width · lanes]
+    W* outs;                 // [together][v_width · lanes]
 
     int64_t take(Arena arena, const Apply<A>& call) {
         constexpr int64_t lanes = kGroups * Lanes<W>::n;
-        const int64_t width = call.problem.k.width;
+        const int64_t width = up_to(call.problem.k.width, kTerms<A>);
         score.take(arena, width, call.rows.asks_moments());
-        side = arena.take<W>((kKeyBlock + kKeysAtOnce) * lanes);
+        if constexpr (kTerms<A> == 1) {
+            side = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);
+            weights = score.scores;
+        } else {
+            side = score.scores;
+            weights = arena.take<Query<A>>(kTile<A> / kTerms<A> * lanes);
+            elements = arena.take<Number<A>>(kTile<A> * call.v_width);
+        }
         rows = arena.take<Number<A>>(lanes * call.q_width);
-        clean = arena.take<Number<A>>(kKeyBlock * call.v_width);
-        keys = {&call.problem.k, width, call.k_direct, arena.take<Number<A>>(kKeyBlock * width)};
-        values = {call.v, call.v_width, call.v_direct, arena.take<Number<A>>(kKeyBlock * call.v_width)};
-        queries = arena.take<Query<A>>(call.together * call.q_width * lanes);
+        clean = arena.take<Number<A>>(kTile<A> * call.v_width);
+        keys = {&call.problem.k, width, call.k_direct, arena.take<Number<A>>(kTile<A> * width)};
+        values = {call.v, call.v_width, call.v_direct, arena.take<Number<A>>(kTile<A> * call.v_width)};
+        queries = arena.take<Query<A>>(call.together * call.q_width / kTerms<A> * lanes);
         outs = arena.take<W>(call.together * call.v_width * lanes);
         return arena.used;
     }
 };
 
-// Whether a value of these keys is NaN or infinite.
+// A tile of values: rows of elements, and whether some number is odd, if that was looked at when they were read.
 template <class A>
-bool has_odd_values(const Number<A>* v, int64_t v_row, const Part& part, int64_t width) {
-    typedef Work<A> W;
+struct Values {
+    const Number<A>* v;
+    int64_t row;
+    bool odd;
+};
+
+// Whether a value of these keys is NaN or infinite.
+template <class W>
+bool has_odd_values(const Values<W>& values, const Part& part, int64_t width) {
     W sum = 0;  // x − x is 0, or NaN
     for (int j = part.a; j < part.b; j++) {
         W row = 0;
-        const Number<A>* from = v + j * v_row;
+        const W* from = values.v + j * values.row;
         int64_t c = 0;
         Vector<W> whole{};
         for (; c + Lanes<W>::n <= width; c += Lanes<W>::n) whole += load(from + c) - load(from + c);
@@ -80,51 +96,73 @@ bool has_odd_values(const Number<A>* v, int64_t v_row, const Part& part, int64_t
     return sum != 0;
 }
 
-// Values that are NaN or infinite where somebody may not see them: their product is taken with zeros in their place, and
-// they are added by hand for the lanes that see them.
+// Odd values: their product is taken with zeros in their place, and they are added by hand for the lanes that see them.
 template <class A>
-void clean_values(const Number<A>* v, int64_t v_row, const Part& part, int64_t width, Number<A>* clean) {
-    for (int j = part.a; j < part.b; j++)
-        for (int64_t c = 0; c < width; c++) {
-            const Number<A> x = v[j * v_row + c];
-            clean[j * width + c] = x - x == 0 ? x : Number<A>(0);
+void clean_values(const Values<A>& values, int from, int to, int64_t width, Number<A>* clean) {
+    for (int e = from; e < to; e++)
+        for (int64_t c = 0; c < width * kTerms<A>; c++) {
+            const Number<A> x = values.v[e * values.row + c];
+            clean[e * width * kTerms<A> + c] = is_odd(x) ? Number<A>(0) : x;
         }
 }
 
 template <class A, int G>
-void add_odd_values(Work<A>* out, const Number<A>* v, int64_t v_row, const Part& part, int64_t width, const Work<A>* side,
-                    const Work<A>* weight) {
+void add_odd_values(const Values<A>& values, const Part& part, int64_t width, const ApplySpace<A>& space, Work<A>* out) {
     typedef Work<A> W;
-    constexpr int lanes = G * Lanes<W>::n;
+    constexpr int lanes = G * Lanes<W>::n, terms = kTerms<A>;
+    const Number<A>* weights = reinterpret_cast<const Number<A>*>(space.weights);
     for (int j = part.a; j < part.b; j++)
         for (int64_t c = 0; c < width; c++) {
-            const W x = v[j * v_row + c];
-            if (x - x == 0) continue;
+            const Number<A> x = values.v[j / terms * values.row + c * terms + j % terms];
+            if (!is_odd(x)) continue;
             for (int lane = 0; lane < lanes; lane++)
-                if (side[j * lanes + lane] > W(-__builtin_inf())) out[c * lanes + lane] += x * weight[j * lanes + lane];
+                if (space.side[j * lanes + lane] > W(-__builtin_inf()))
+                    out[c * lanes + lane] += wide(x) * wide(weights[(j / terms * lanes + lane) * terms + j % terms]);
         }
 }
 
 // out = keep · out + the weights of the part times the values
 template <class A, int G>
-QKV_INLINE void add_values(const Apply<A>& call, const Number<A>* v, int64_t v_row, const Part& part, bool hides,
+QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const Part& part, bool hides,
                            const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out) {
-    typedef Work<A> W;
-    constexpr int lanes = G * Lanes<W>::n;
-    const W* weight = space.score.scores;
-    const bool apart = hides && has_odd_values<A>(v, v_row, part, call.v_width);
-    if (apart) clean_values<A>(v, v_row, part, call.v_width, space.clean);
-    const Number<A>* values = apart ? space.clean : v;
-    const int64_t row = apart ? call.v_width : v_row;
+    constexpr int lanes = G * Lanes<Work<A>>::n;
+    const int from = part.a / kTerms<A>, to = int(up_to(part.b, kTerms<A>) / kTerms<A>);
+    bool apart = values.odd;
+    if constexpr (kTerms<A> == 1) apart = hides && has_odd_values(values, part, call.v_width);
+    if (apart) clean_values(values, from, to, call.v_width, space.clean);
+    const Number<A>* v = apart ? space.clean : values.v;
+    const int64_t row = apart ? call.v_width * kTerms<A> : values.row;
     for (int64_t c = 0; c < call.v_width; c += kKeysAtOnce)
-        multiply_values<A, G>(values + part.a * row + c, row, part.b - part.a, weight + part.a * lanes, keep, out + c * lanes);
-    if (apart) add_odd_values<A, G>(out, v, v_row, part, call.v_width, space.side, weight);
+        multiply_values<A, G>(v + from * row + c * kTerms<A>, row, to - from, space.weights + from * lanes, keep,
+                              out + c * lanes);
+    if (apart) add_odd_values<A, G>(values, part, call.v_width, space, out);
+}
+
+// Values as they are multiplied: where an element is two numbers, those of a pair of keys side by side.
+template <class A>
+Values<A> read_values(const Apply<A>& call, int64_t head, int64_t j0, int n, ApplySpace<A>& space) {
+    Values<A> values{};
+    values.v = space.values.read(head, j0, n, &values.row);
+    if constexpr (kTerms<A> == 2) {
+        const int64_t width = call.v_width;
+        for (int j = 0; j < n; j += 2) {
+            const uint16_t *first = values.v + j * values.row, *second = first + values.row;
+            if (j + 1 == n) {
+                for (int64_t c = 0; c < width; c++) space.clean[c] = 0;
+                second = space.clean;
+            }
+            values.odd |= interleave(first, second, width, space.elements + j * width);
+        }
+        values.v = space.elements;
+        values.row = 2 * width;
+    }
+    return values;
 }
 
 // One block over one tile of keys.
 template <class A, int G, bool kMoments>
 __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& keys,
-                                    const Number<A>* v, int64_t v_row, ApplySpace<A>& space) {
+                                    const Values<A>& values, ApplySpace<A>& space) {
     typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n;
     const Part part = part_of(way.block, keys.j0, keys.n);
@@ -134,21 +172,21 @@ __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& 
     const bool hides = score<A, G>(call.problem, head, way.block, part, keys, space.score, largest, odd);
     for (int g = 0; g < G; g++) way.softmax.odd[g] |= odd[g];
     if (kMoments && (call.rows.max_score || call.rows.max_key))
-        keep_largest<W, G>(way.softmax, part, hides ? space.score.raw : space.score.scores, space.score.scores);
-    if (hides && v)
+        keep_largest<A, G>(way.softmax, part, hides ? space.score.raw : space.score.scores, space.score.scores);
+    if (kTerms<A> == 1 && hides && values.v)
         __builtin_memcpy(space.side + part.a * lanes, space.score.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
-    soften<W, G, kMoments>(way.softmax, part, largest, space.score.scores, keep);
-    if (v) add_values<A, G>(call, v, v_row, part, hides, space, keep, way.out);
+    soften<A, G, kMoments>(way.softmax, part, largest, space.score.scores, space.weights, keep);
+    if (values.v) add_values<A, G>(call, values, part, hides, space, keep, way.out);
 }
 
 template <class A, bool kMoments>
-void step_any(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& keys, const Number<A>* v,
-              int64_t v_row, ApplySpace<A>& space) {
+void step_any(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& keys, const Values<A>& values,
+              ApplySpace<A>& space) {
     switch (way.block.groups) {
-        case 1: return step<A, 1, kMoments>(call, head, way, keys, v, v_row, space);
-        case 2: return step<A, 2, kMoments>(call, head, way, keys, v, v_row, space);
-        default: return step<A, 3, kMoments>(call, head, way, keys, v, v_row, space);
+        case 1: return step<A, 1, kMoments>(call, head, way, keys, values, space);
+        case 2: return step<A, 2, kMoments>(call, head, way, keys, values, space);
+        default: return step<A, 3, kMoments>(call, head, way, keys, values, space);
     }
 }
 
@@ -161,7 +199,7 @@ void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
     const Block<A>& block = way.block;
     const int64_t lanes = block.groups * VL, width = call.v->width;
     for (int g = 0; g < block.groups; g++) {
-        const Vector<W> total = way.softmax.total[g], zero{};
+        const Vector<W> total = kTerms<A> == 1 ? way.softmax.total[g] : way.softmax.rounded[g], zero{};
         const Vector<W> share = select<W>(way.softmax.odd[g], all(W(__builtin_nan(""))),
                                           select<W>(total > zero, all(W(1)) / total, zero));
         const int rows = block.rows - g * VL < VL ? block.rows - g * VL : VL;
@@ -194,21 +232,20 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         last = ways[b].block.last_max > last ? ways[b].block.last_max : last;
     }
     const bool moments = call.rows.asks_moments();
-    int64_t begins = first / kKeyBlock * kKeyBlock, seen = 0;
-    for (int64_t j0 = begins; j0 < last; j0 += kKeyBlock, seen += kKeyBlock) {
+    int64_t begins = first / kTile<A> * kTile<A>, seen = 0;
+    for (int64_t j0 = begins; j0 < last; j0 += kTile<A>, seen += kTile<A>) {
         if (seen >= kPatience) {
             if (!go_on()) return false;
             seen = 0;
         }
-        Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kKeyBlock ? p.n_k - j0 : kKeyBlock)};
+        Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kTile<A> ? p.n_k - j0 : kTile<A>)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
-        int64_t v_row = 0;
-        const Number<A>* v = call.v ? space.values.read(head, j0, keys.n, &v_row) : nullptr;
+        const Values<A> values = call.v ? read_values(call, head, j0, keys.n, space) : Values<A>{};
         for (int b = 0; b < count; b++) {
             if (moments)
-                step_any<A, true>(call, head, ways[b], keys, v, v_row, space);
+                step_any<A, true>(call, head, ways[b], keys, values, space);
             else
-                step_any<A, false>(call, head, ways[b], keys, v, v_row, space);
+                step_any<A, false>(call, head, ways[b], keys, values, space);
         }
     }
     return true;
@@ -226,7 +263,7 @@ void apply_task(void* context, int64_t task) {
     const int count = int(call.grid.blocks - begins < call.together ? call.grid.blocks - begins : call.together);
     Way<A> ways[kBlocks];
     for (int b = 0; b < count; b++) {
-        Query<A>* q = space.queries + b * call.q_width * lanes;
+        Query<A>* q = space.queries + b * call.q_width / kTerms<A> * lanes;
         begin_block(p, call.grid, head, begins + b, call.q_width, q, space.rows, ways[b].block);
         ways[b].softmax.begin(p, head);
         ways[b].out = space.outs + b * call.v_width * lanes;
@@ -248,7 +285,7 @@ void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
     if (problem.n_heads == 0 || problem.rows.size() == 0) return;
     constexpr int64_t VL = Lanes<W>::n, lanes = kGroups * VL;
     const Grid grid = Grid::of<W>(problem.rows);
-    const int64_t q_width = up_to(problem.q.width, VL), v_width = v ? up_to(v->width, VL > kKeysAtOnce ? VL : kKeysAtOnce) : 0;
+    const int64_t q_width = up_to(problem.q.width, VL * kTerms<A>), v_width = v ? up_to(v->width, VL > kKeysAtOnce ? VL : kKeysAtOnce) : 0;
     const int64_t fits = kScratch / (int64_t(sizeof(W)) * (q_width + v_width + 1) * lanes);
     int64_t together = fits < 1 ? 1 : fits < kBlocks ? fits : kBlocks;
     // enough tasks that no thread waits long for the last one
@@ -268,6 +305,11 @@ void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
 }
 
 void apply(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
+#if defined(__AVX512BF16__)
+    // the instruction takes products below the smallest normal number for 0: no factor may make them large again
+    const bool small = problem.factor < 0x1p60 && problem.factor > -0x1p60;
+    if (problem.q.dtype == DType::bf16 && small) return apply_in<Bfloat16>(problem, v, out, rows, parallel);
+#endif
     if (problem.q.dtype == DType::f64)
         apply_in<double>(problem, v, out, rows, parallel);
     else

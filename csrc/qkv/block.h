@@ -33,12 +33,13 @@ template <class A>
 struct Block {
     int64_t row0;      // the first query
     int rows, groups;  // queries, and vectors of them
-    Query<A>* q;       // [width of q][groups · lanes], times factor
+    Query<A>* q;       // [elements of a row][groups · lanes], times factor where that rounds it no more than the product
+    Work<A> factor;
     int64_t first[kMaxLanes], last[kMaxLanes];                // the keys that each lane sees
     int64_t first_min, first_max, last_min, last_max;         // over the lanes
 };
 
-// The rows of q that a block holds, times factor, as [channel][lanes]. Lanes behind the last query do as the first.
+// The rows of q that a block holds, as [element][lanes]. Lanes behind the last query do as the first.
 template <class A>
 void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows, Block<A>& block) {
     typedef Work<A> W;
@@ -46,14 +47,17 @@ void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows
     const int lanes = block.groups * VL;
     gather(p.q, head, block.row0, block.rows, width, rows);
     for (int lane = block.rows; lane < lanes; lane++)
-        __builtin_memcpy(rows + lane * width, rows, sizeof(W) * uint64_t(width));
-    const Vector<W> factor = all(W(p.factor));
+        __builtin_memcpy(rows + lane * width, rows, sizeof(Number<A>) * uint64_t(width));
+    block.factor = W(p.factor);
     for (int g = 0; g < block.groups; g++)
-        for (int64_t c = 0; c < width; c += VL) {
-            Vector<W> part[VL];
-            for (int i = 0; i < VL; i++) part[i] = load(rows + (g * VL + i) * width + c) * factor;
-            transpose<W>(part);
-            for (int i = 0; i < VL; i++) store(block.q + (c + i) * lanes + g * VL, part[i]);
+        for (int64_t c = 0; c < width; c += VL * kTerms<A>) {
+            Vector<Query<A>> part[VL];
+            for (int i = 0; i < VL; i++) {
+                part[i] = load(reinterpret_cast<const Query<A>*>(rows + (g * VL + i) * width + c));
+                if constexpr (kTerms<A> == 1) part[i] *= all(block.factor);
+            }
+            transpose<Query<A>>(part);
+            for (int i = 0; i < VL; i++) store(block.q + (c / kTerms<A> + i) * lanes + g * VL, part[i]);
         }
 }
 
@@ -116,7 +120,7 @@ struct Arena {
 template <class A>
 struct Reader {
     const Rows* rows;
-    int64_t width;  // channels, up to what whole vectors take
+    int64_t width;  // channels, up to what whole vectors or elements take
     bool direct;
     Number<A>* memory;  // (tile, width)
 
@@ -137,10 +141,8 @@ bool reads_directly(const Rows& rows, int64_t n_heads) {
     const int64_t size = sizeof(Number<A>);
     bool aligned = rows.row % size == 0 && reinterpret_cast<uintptr_t>(rows.data) % size == 0;
     for (int64_t head = 0; head < n_heads; head++) aligned &= rows.at[head] % size == 0;
-    return rows.dtype == Arithmetic<A>::dtype && rows.column == size && aligned;
+    return rows.dtype == Arithmetic<A>::dtype && rows.column == size && rows.width % kTerms<A> == 0 && aligned;
 }
-
-QKV_INLINE int64_t up_to(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 }  // namespace
 }  // namespace QKV_ISA

@@ -41,11 +41,14 @@ void gather_cells(const Problem& problem, int64_t head, const Block<A>& block, c
     }
 }
 
-// c · tanh(x / c) of scores, by the C library: exact to its last bits, and rare.
-template <class W, int G>
-void cap(const Part& part, double softcap, W* scores) {
+// c · tanh(x / c) of scores, by the C library: exact to its last bits, and rare. An infinite one stays what it is, and odd,
+// where the product overflowed before it met the factor: a part of it may have.
+template <class A, int G>
+void cap(const Part& part, double softcap, Work<A>* scores) {
+    typedef Work<A> W;
     for (int n = part.a * G * Lanes<W>::n; n < part.b * G * Lanes<W>::n; n++)
-        scores[n] = W(softcap * __builtin_tanh(double(scores[n]) / softcap));
+        if (kTerms<A> == 1 || scores[n] - scores[n] == 0)
+            scores[n] = W(softcap * __builtin_tanh(double(scores[n]) / softcap));
 }
 
 // Adds, hides, and finds the largest anew. Lanes that see NaN or an infinite score are odd; hidden ones are not looked at.
@@ -61,8 +64,8 @@ void finish_scores(const Block<A>& block, const Part& part, const Work<A>* extra
         odd[g] = Mask<W>{};
         for (int lane = 0; lane < VL; lane++) {
             const int64_t from = block.first[g * VL + lane] - part.j0, to = block.last[g * VL + lane] - part.j0;
-            first[g][lane] = from < 0 ? 0 : from > kKeyBlock ? kKeyBlock : from;
-            last[g][lane] = to < 0 ? 0 : to > kKeyBlock ? kKeyBlock : to;
+            first[g][lane] = from < 0 ? 0 : from > kTile<A> ? kTile<A> : from;
+            last[g][lane] = to < 0 ? 0 : to > kTile<A> ? kTile<A> : to;
         }
     }
     for (int j = part.a; j < part.b; j++) {

@@ -8,6 +8,7 @@ namespace qkv {
 int kernels(const Kernel* into[kMaxKernels]) {
     int n = 0;
 #if defined(__x86_64__)
+    into[n++] = &kV4Bf16;
     into[n++] = &kV4;
     into[n++] = &kV3;
 #endif

@@ -20,6 +20,7 @@ extern const Kernel kBaseline;
 #if defined(__x86_64__)
 extern const Kernel kV3;
 extern const Kernel kV4;
+extern const Kernel kV4Bf16;
 #endif
 
 }  // namespace qkv

@@ -13,17 +13,17 @@ namespace {
 template <class A>
 struct ScoreSpace {
     typedef Work<A> W;
-    W* scores;  // [kKeyBlock + kKeysAtOnce][lanes]: the last keys are computed as so many
+    W* scores;  // [kTile<A> + kKeysAtOnce][lanes]: the last keys are computed as so many
     W* extra;   // the same: what is added
     W* raw;     // the same, or null: the scores before softcap, biases and masks, where those come in
     Number<A>* tail;  // [kKeysAtOnce][width]: the last keys of all, for nothing may be read behind them
 
     void take(Arena& arena, int64_t width, bool keeps_raw) {
-        constexpr int64_t tile = (kKeyBlock + kKeysAtOnce) * kGroups * Lanes<W>::n;
+        constexpr int64_t tile = (kTile<A> + kKeysAtOnce) * kGroups * Lanes<W>::n;
         scores = arena.take<W>(tile);
         extra = arena.take<W>(tile);
         raw = keeps_raw ? arena.take<W>(tile) : nullptr;
-        tail = arena.take<Number<A>>(kKeysAtOnce * width);
+        tail = arena.take<Number<A>>(kKeysAtOnce * up_to(width, kTerms<A>));
     }
 };
 
@@ -42,6 +42,7 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
                                ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n, lanes = G * VL;
+    width = up_to(width, kTerms<A>);
     Vector<W> unused[G];
     for (int g = 0; g < G; g++) {
         largest[g] = unused[g] = all(W(-__builtin_inf()));
@@ -58,7 +59,7 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
             row = width;
         }
         Mask<W> ignored[G] = {};
-        multiply_keys<A, G>(from, row, block.q, width, space.scores + j * lanes, whole ? largest : unused,
+        multiply_keys<A, G>(from, row, block.q, width, block.factor, space.scores + j * lanes, whole ? largest : unused,
                             whole ? odd : ignored);
         if (whole) continue;
         for (int r = j; r < part.b; r++)
@@ -83,7 +84,7 @@ QKV_INLINE bool score(const Problem& p, int64_t head, const Block<A>& block, con
     if (space.raw)
         __builtin_memcpy(space.raw + part.a * lanes, space.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
-    if (p.softcap > 0) cap<W, G>(part, p.softcap, space.scores);
+    if (p.softcap > 0) cap<A, G>(part, p.softcap, space.scores);
     if (cells) gather_cells(p, head, block, part, space.extra);
     finish_scores<A, G>(block, part, cells ? space.extra : nullptr, space.scores, largest, odd);
     return true;

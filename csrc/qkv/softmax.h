@@ -14,10 +14,12 @@ namespace {
 
 constexpr int kLazy = 5;  // nats; a peak is left behind by up to this much: weights reach e^5, which costs no precision
 
-template <class W>
+template <class A>
 struct Softmax {
+    typedef Work<A> W;
     Vector<W> peak[kGroups];     // what scores are taken relative to: within kLazy of the largest score so far
     Vector<W> total[kGroups];    // sum of exp(score − peak)
+    Vector<W> rounded[kGroups];  // the same of weights as they are multiplied, where that rounds them
     Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), for the entropy
     Vector<W> highest[kGroups];  // the largest score, the sink's among them
     Vector<W> raw[kGroups];      // the largest score over the keys, before softcap and bias
@@ -28,7 +30,7 @@ struct Softmax {
         const W lowest = W(-__builtin_inf()), sink = p.sinks ? W(p.sinks[head]) : lowest;
         for (int g = 0; g < kGroups; g++) {
             peak[g] = highest[g] = all(sink);
-            total[g] = all(W(sink > lowest ? 1 : 0));
+            total[g] = rounded[g] = all(W(sink > lowest ? 1 : 0));
             moment[g] = Vector<W>{};
             raw[g] = all(lowest);
             odd[g] = Mask<W>{};
@@ -38,8 +40,9 @@ struct Softmax {
 };
 
 // Keeps the largest raw score and its key. `raw` may hold cells that `scores` hides.
-template <class W, int G>
-void keep_largest(Softmax<W>& state, const Part& part, const W* raw, const W* scores) {
+template <class A, int G>
+void keep_largest(Softmax<A>& state, const Part& part, const Work<A>* raw, const Work<A>* scores) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     for (int g = 0; g < G; g++) {
         Vector<W> best = state.raw[g];
@@ -57,12 +60,60 @@ void keep_largest(Softmax<W>& state, const Part& part, const W* raw, const W* sc
     }
 }
 
-// Takes a tile's scores (a <= j < b) in: they become weights exp(score − peak); keep says what older sums are worth.
-template <class W, int G, bool kMoments>
-QKV_INLINE void soften(Softmax<W>& state, const Part& part, const Vector<W>* largest, W* scores, Vector<W>* keep) {
-    constexpr int VL = Lanes<W>::n;
+// The sums of a tile.
+template <class A>
+struct Sums {
+    Vector<Work<A>> total[kGroups], moment[kGroups], rounded[kGroups];
+};
+
+// exp(score − shift) of vector n of the tile, for group g.
+template <class A, bool kMoments>
+QKV_INLINE Vector<Work<A>> weigh(const Work<A>* score, Vector<Work<A>> shift, int g, Sums<A>& sums) {
+    typedef Work<A> W;
+    const Vector<W> x = load(score) - shift;
+    const Vector<W> weight = exp(x);
+    sums.total[g] += weight;
+    if (kMoments) sums.moment[g] += weight * larger(all(W(-2000)), x);  // 0 · −inf is not asked for
+    return weight;
+}
+
+template <class A, int G, bool kMoments>
+QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A>* scores, Query<A>* weights, Sums<A>& sums) {
+    constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
+    if constexpr (kTerms<A> == 1) {
+        for (int j = part.a; j < part.b; j++) {
+#pragma GCC unroll 3
+            for (int g = 0; g < G; g++)
+                store(weights + j * lanes + g * VL, weigh<A, kMoments>(scores + j * lanes + g * VL, shift[g], g, sums));
+        }
+    } else {
+        // where the part begins or ends within a pair of keys, the other one weighs nothing
+        for (int lane = 0; lane < lanes; lane++) {
+            if (part.a % 2) scores[(part.a - 1) * lanes + lane] = -__builtin_inff();
+            if (part.b % 2) scores[part.b * lanes + lane] = -__builtin_inff();
+        }
+        for (int j = part.a / 2 * 2; j < part.b; j += 2) {
+#pragma GCC unroll 3
+            for (int g = 0; g < G; g++) {
+                const Work<A>* at = scores + j * lanes + g * VL;
+                const Vector<Work<A>> first = weigh<A, kMoments>(at, shift[g], g, sums);
+                const Vector<Work<A>> second = weigh<A, kMoments>(at + lanes, shift[g], g, sums);
+                const Vector<Query<A>> pairs = as_pairs(first, second);
+                sums.rounded[g] = add_pairs(sums.rounded[g], pairs);
+                store(weights + j / 2 * lanes + g * VL, pairs);
+            }
+        }
+    }
+}
+
+// Takes a tile's scores (a <= j < b) in, as weights exp(score − peak); keep says what older sums are worth.
+template <class A, int G, bool kMoments>
+QKV_INLINE void soften(Softmax<A>& state, const Part& part, const Vector<Work<A>>* largest, Work<A>* scores,
+                       Query<A>* weights, Vector<Work<A>>* keep) {
+    typedef Work<A> W;
     const Vector<W> lowest = all(W(-__builtin_inf()));
-    Vector<W> shift[G], sum[G], moment[G];
+    Vector<W> shift[G];
+    Sums<A> sums{};
     for (int g = 0; g < G; g++) {
         const Vector<W> old = state.peak[g];
         const Mask<W> rises = largest[g] > old + all(W(kLazy));
@@ -73,31 +124,23 @@ QKV_INLINE void soften(Softmax<W>& state, const Part& part, const Vector<W>* lar
         keep[g] = select<W>(rises, select<W>(fresh, Vector<W>{}, exp(change)), all(W(1)));
         if (kMoments) state.moment[g] = keep[g] * (state.moment[g] + change * state.total[g]);
         state.total[g] *= keep[g];
+        if (kTerms<A> > 1) state.rounded[g] *= keep[g];
         state.peak[g] = now;
         state.highest[g] = larger(state.highest[g], largest[g]);
         shift[g] = select<W>(now == lowest, Vector<W>{}, now);
-        sum[g] = moment[g] = Vector<W>{};
     }
-    for (int j = part.a; j < part.b; j++) {
-#pragma GCC unroll 3
-        for (int g = 0; g < G; g++) {
-            W* at = scores + (j * G + g) * VL;
-            const Vector<W> x = load(at) - shift[g];
-            const Vector<W> weight = exp(x);
-            sum[g] += weight;
-            if (kMoments) moment[g] += weight * larger(all(W(-2000)), x);  // 0 · −inf is not asked for
-            store(at, weight);
-        }
-    }
+    weigh_all<A, G, kMoments>(part, shift, scores, weights, sums);
     for (int g = 0; g < G; g++) {
-        state.total[g] += sum[g];
-        if (kMoments) state.moment[g] += moment[g];
+        state.total[g] += sums.total[g];
+        if (kTerms<A> > 1) state.rounded[g] += sums.rounded[g];
+        if (kMoments) state.moment[g] += sums.moment[g];
     }
 }
 
 // What is said of a row; `at` counts the rows of all heads.
-template <class W>
-void give_row(const Problem& p, int64_t head, const Softmax<W>& state, int lane, int64_t at, const RowResults& into) {
+template <class A>
+void give_row(const Problem& p, int64_t head, const Softmax<A>& state, int lane, int64_t at, const RowResults& into) {
+    typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     const double nan = __builtin_nan(""), lowest = -__builtin_inf();
     const double peak = state.peak[lane / VL][lane % VL], total = state.total[lane / VL][lane % VL];

@@ -11,12 +11,15 @@ namespace QKV_ISA {
 namespace {
 
 constexpr int kKeyBlock = 32;  // keys of a tile: 32 × 48 scores are 6 KiB, and a sum of 32 terms rounds less than one of 64
+template <class A>
+constexpr int kTile = kTerms<A> == 1 ? kKeyBlock : 64;  // of bfloat16 twice as many, for they are multiplied two at a time
 
 // scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys. Takes their largest into
-// `largest`, and into `odd` whether any is NaN or infinite.
+// `largest`, and into `odd` whether any is NaN or infinite. q is multiplied by factor already, unless that would round it.
 template <class A, int G>
 QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, const Query<A>* __restrict q, int64_t width,
-                              Work<A>* __restrict scores, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+                              Work<A> factor, Work<A>* __restrict scores, Vector<Work<A>>* largest,
+                              Mask<Work<A>>* odd) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     Vector<W> sum[kKeysAtOnce][G];
@@ -26,21 +29,22 @@ QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, cons
         for (int g = 0; g < G; g++) sum[r][g] = Vector<W>{};
     }
 #pragma GCC unroll 2
-    for (int64_t c = 0; c < width; c++) {
-        Vector<W> query[G];
+    for (int64_t c = 0; c < width; c += kTerms<A>) {
+        Vector<Query<A>> query[G];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) query[g] = load(q + (c * G + g) * VL);
+        for (int g = 0; g < G; g++) query[g] = load(q + (c / kTerms<A> * G + g) * VL);
 #pragma GCC unroll 8
         for (int r = 0; r < kKeysAtOnce; r++) {
-            const Vector<W> key = all(k[r * k_row + c]);
+            const Vector<Query<A>> key = spread(k + r * k_row + c);
 #pragma GCC unroll 3
-            for (int g = 0; g < G; g++) sum[r][g] += key * query[g];
+            for (int g = 0; g < G; g++) sum[r][g] = multiply_add(sum[r][g], key, query[g]);
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kKeysAtOnce; r++) {
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) {
+            if (kTerms<A> > 1) sum[r][g] *= all(factor);
             store(scores + (r * G + g) * VL, sum[r][g]);
             largest[g] = larger(largest[g], sum[r][g]);
             odd[g] |= sum[r][g] - sum[r][g] != Vector<W>{};
@@ -49,7 +53,8 @@ QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, cons
 }
 
 // out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
-// sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one.
+// sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one. Of bfloat16, rows of
+// v are pairs of keys, column by column, and n counts those.
 template <class A, int G>
 QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
                                 const Vector<Work<A>>* keep, Work<A>* __restrict out) {
@@ -63,15 +68,15 @@ QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, in
     }
 #pragma GCC unroll 2
     for (int j = 0; j < n; j++) {
-        Vector<W> w[G];
+        Vector<Query<A>> w[G];
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) w[g] = load(weight + (j * G + g) * VL);
         const Number<A>* row = v + j * v_row;
 #pragma GCC unroll 8
         for (int r = 0; r < kKeysAtOnce; r++) {
-            const Vector<W> value = all(row[r]);
+            const Vector<Query<A>> value = spread(row + r * kTerms<A>);
 #pragma GCC unroll 3
-            for (int g = 0; g < G; g++) sum[r][g] += value * w[g];
+            for (int g = 0; g < G; g++) sum[r][g] = multiply_add(sum[r][g], value, w[g]);
         }
     }
 #pragma GCC unroll 8

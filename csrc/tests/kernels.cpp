@@ -135,9 +135,10 @@ struct Made {
     }
 };
 
-// The largest difference of a row's output, lse and entropy from the plain loop.
+// The largest difference of a row's output, lse and entropy from the plain loop. `rounding` says how much coarser than W the
+// weights are that values are multiplied with.
 template <class W>
-double row_error(const Made& made, int64_t h, int64_t i, const W* out, W lse, W entropy) {
+double row_error(const Made& made, int64_t h, int64_t i, const W* out, W lse, W entropy, double rounding) {
     const Problem& p = made.problem;
     std::vector<double> score, sum(size_t(made.v.rows.width), 0.0);
     double peak = p.sinks ? p.sinks[h] : -INFINITY;
@@ -151,7 +152,7 @@ double row_error(const Made& made, int64_t h, int64_t i, const W* out, W lse, W 
         surprise -= weight * (score[j] - wanted);
         for (size_t c = 0; c < sum.size(); c++) sum[c] += weight * made.v.values[(size_t(h * p.n_k) + j) * sum.size() + c];
     }
-    for (size_t c = 0; c < sum.size(); c++) worst = std::fmax(worst, std::fabs(double(out[c]) - sum[c]));
+    for (size_t c = 0; c < sum.size(); c++) worst = std::fmax(worst, std::fabs(double(out[c]) - sum[c]) / rounding);
     if (wanted == -INFINITY) return lse == W(-INFINITY) && entropy == 0 ? worst : INFINITY;
     return std::fmax(worst, std::fmax(std::fabs(double(lse) - wanted), std::fabs(double(entropy) - surprise)));
 }
@@ -164,9 +165,11 @@ double error_of(const Kernel& kernel, const Made& made, int threads) {
     std::vector<W> out(size_t(rows * width) + 1, W(NAN)), lse(size_t(rows) + 1, W(NAN)), entropy(size_t(rows) + 1, W(NAN));
     kernel.apply(p, &made.v.rows, out.data(), {nullptr, nullptr, lse.data(), entropy.data(), nullptr, nullptr},
                  {threads, nullptr, nullptr});
+    const bool rounds = p.q.dtype == DType::bf16 && std::string(kernel.name) == "v4_bf16";
     double worst = 0;
     for (int64_t r = 0; r < rows; r++) {
-        const double error = row_error(made, r / p.n_q, r % p.n_q, out.data() + r * width, lse[size_t(r)], entropy[size_t(r)]);
+        const double error = row_error(made, r / p.n_q, r % p.n_q, out.data() + r * width, lse[size_t(r)], entropy[size_t(r)],
+                                       rounds ? 512.0 : 1.0);
         worst = error <= worst ? worst : error;  // NaN is the worst of all
     }
     std::vector<W> alone(out.size(), W(NAN));

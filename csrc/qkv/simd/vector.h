@@ -43,6 +43,12 @@ struct Lanes<double> {
     typedef int64_t Mask __attribute__((vector_size(kVectorBytes)));
     static constexpr int n = kVectorBytes / 8;
 };
+template <>
+struct Lanes<uint32_t> {
+    typedef uint32_t Vector __attribute__((vector_size(kVectorBytes)));
+    typedef uint32_t Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+    static constexpr int n = kVectorBytes / 4;
+};
 template <class T>
 using Vector = typename Lanes<T>::Vector;
 template <class T>

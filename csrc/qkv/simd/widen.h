@@ -42,12 +42,15 @@ QKV_INLINE W widen(const char* from, DType dtype) {
     }
 }
 
-// n rows of `width` channels into a C-ordered scratch of row length `length`, zeros behind the channels.
+// n rows of `width` channels into a C-ordered scratch of row length `length`, zeros behind the channels. bfloat16 that is
+// multiplied as it is is not widened.
 template <class W>
 void gather(const Rows& rows, int64_t head, int64_t start, int64_t n, int64_t length, W* __restrict to) {
     const char* from = rows.data + rows.at[head] + start * rows.row;
     for (int64_t i = 0; i < n; i++, from += rows.row, to += length) {
-        switch (rows.dtype) {  // outside the loop over channels, so that each of them is a plain loop
+        if constexpr (sizeof(W) == 2) {
+            for (int64_t c = 0; c < rows.width; c++) to[c] = read<W>(from + c * rows.column);
+        } else switch (rows.dtype) {  // outside the loop over channels, so that each of them is a plain loop
             case DType::f16:
                 for (int64_t c = 0; c < rows.width; c++) to[c] = widen<W>(from + c * rows.column, DType::f16);
                 break;
