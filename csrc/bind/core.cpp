@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module qkv._core: numbers and addresses from Python into a Problem, the GIL released, a kernel called. The arrays
-// behind the addresses are held, checked and described by qkv/_kernel.py.
+// The module qkv._core: arrays and numbers from Python into a Problem, the GIL released, a kernel called. The arrays are
+// checked, and brought into a form that the kernels read, by qkv/_kernel.py.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
+#include <cstdlib>
 #include <tuple>
 #include <vector>
 
@@ -23,75 +22,104 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-template <class T>
-T* at(uintptr_t address) {
-    return reinterpret_cast<T*>(address);
-}
+// An array of Python's as the buffer protocol shows it, of any strides, held for as long as this is; None is no array.
+class Array {
+  public:
+    explicit Array(nb::handle from, int access = PyBUF_STRIDED_RO) {
+        if (!from.is_none() && PyObject_GetBuffer(from.ptr(), &view_, access) != 0) throw nb::python_error();
+    }
+    ~Array() { PyBuffer_Release(&view_); }
+    Array(const Array&) = delete;
 
-// An array as Python describes it: address, then sizes and steps of its axes before the last ones, then what those are.
-// Steps are bytes, but of spans and distances numbers.
-using RowsSpec = std::tuple<uintptr_t, Sizes, Sizes, int64_t, int64_t, int64_t, int>;  // … bytes a row, a column, width, dtype
-using CellsSpec = std::tuple<uintptr_t, Sizes, Sizes, int64_t, int64_t, int>;          // … bytes a row, a key, dtype
-using SpansSpec = std::tuple<uintptr_t, uintptr_t, Sizes, Sizes>;                      // first, last
-using TableSpec = std::tuple<uintptr_t, Sizes, Sizes>;
+    bool there() const { return view_.obj; }
+    template <class T>
+    T* data() const {
+        return static_cast<T*>(view_.buf);
+    }
+    // Axes are counted from the last one, 1; one that is missing has size 1. Steps are bytes.
+    int axes() const { return view_.ndim; }
+    int64_t size(int axis) const { return axis <= axes() ? view_.shape[axes() - axis] : 1; }
+    int64_t step(int axis) const { return size(axis) == 1 ? 0 : view_.strides[axes() - axis]; }
+
+  private:
+    Py_buffer view_{};
+};
 
 // The heads of a call among all that there are.
 struct Heads {
     Sizes lead;    // sizes of the axes before n_q
     Sizes chosen;  // flat indices into them
 
-    // Where each head begins in an array whose axes broadcast to `lead`; a shorter axis is shared by equal runs.
-    Sizes offsets(const Sizes& sizes, const Sizes& steps) const {
-        Sizes found(chosen.size(), 0);
-        const size_t missing = lead.size() - sizes.size();
-        for (size_t h = 0; h < chosen.size(); h++) {
+    // Where each head begins, in steps of `unit` bytes, in an array whose axes before its `own` last ones broadcast to
+    // `lead`; a shorter axis is shared by equal runs.
+    Sizes offsets(const Array& array, int own, int64_t unit) const {
+        Sizes found(array.there() ? chosen.size() : 0, 0);
+        for (size_t h = 0; h < found.size(); h++) {
             int64_t rest = chosen[h];
-            for (size_t axis = lead.size(); axis-- > missing;) {
-                const int64_t index = rest % lead[axis], size = sizes[axis - missing];
-                rest /= lead[axis];
-                found[h] += index / (lead[axis] / size) * steps[axis - missing];
+            for (int axis = 1; axis + own <= array.axes(); axis++) {
+                const int64_t all = lead[lead.size() - size_t(axis)], index = rest % all;
+                rest /= all;
+                found[h] += index / (all / array.size(axis + own)) * (array.step(axis + own) / unit);
             }
         }
         return found;
     }
 };
 
-Rows rows(const RowsSpec& s, const Sizes& offsets) {
-    return {at<const char>(std::get<0>(s)), offsets.data(), std::get<3>(s), std::get<4>(s), std::get<5>(s), DType(std::get<6>(s))};
+// All heads of the axes `lead`.
+Heads every_head(Sizes lead) {
+    int64_t count = 1;
+    for (const int64_t size : lead) count *= size;
+    Heads heads{std::move(lead), Sizes(size_t(count))};
+    for (int64_t h = 0; h < count; h++) heads.chosen[size_t(h)] = h;
+    return heads;
 }
 
-// A qkv::Problem and the offsets that it points to.
+// An array that is read head by head, and where each head begins in it.
+struct ByHead {
+    ByHead(nb::handle from, const Heads& heads, int own, int64_t unit = 1)
+        : array(from), at(heads.offsets(array, own, unit)) {}
+
+    Rows rows(DType dtype) const {
+        return {array.data<const char>(), at.data(), array.step(2), array.step(1), array.size(1), dtype};
+    }
+    Cells cells(DType dtype) const { return {array.data<const char>(), at.data(), array.step(2), array.step(1), dtype}; }
+
+    Array array;
+    Sizes at;
+};
+
+// A qkv::Problem and what it points to.
 class Problem {
   public:
-    Problem(Sizes lead, Sizes chosen, int64_t n_q, int64_t n_k, const RowsSpec& q, const RowsSpec& k, double factor,
-            double softcap, const std::optional<SpansSpec>& spans, const std::optional<CellsSpec>& mask,
-            const std::optional<CellsSpec>& bias, const std::optional<TableSpec>& by_distance, uintptr_t sinks,
-            std::tuple<int64_t, int64_t> span)
-        : heads{std::move(lead), std::move(chosen)} {
+    Problem(Sizes lead, Sizes chosen, int64_t n_q, int64_t n_k, int dtype, nb::handle q, nb::handle k, double factor,
+            double softcap, nb::handle first, nb::handle last, nb::handle mask, nb::handle bias, int bias_dtype,
+            nb::handle by_distance, nb::handle sinks, int64_t begin, int64_t end)
+        : heads{std::move(lead), std::move(chosen)},
+          q_(q, heads, 2),
+          k_(k, heads, 2),
+          first_(first, heads, 1, sizeof(int64_t)),
+          mask_(mask, heads, 2),
+          bias_(bias, heads, 2),
+          by_distance_(by_distance, heads, 1, sizeof(double)),
+          last_(last),
+          sinks_(sinks) {
         problem.n_heads = int64_t(heads.chosen.size());
         problem.n_q = n_q;
         problem.n_k = n_k;
-        q_at = heads.offsets(std::get<1>(q), std::get<2>(q));
-        k_at = heads.offsets(std::get<1>(k), std::get<2>(k));
-        problem.q = rows(q, q_at);
-        problem.k = rows(k, k_at);
+        problem.q = q_.rows(DType(dtype));
+        problem.k = k_.rows(DType(dtype));
         problem.factor = factor;
         problem.softcap = softcap;
-        if (spans) {
-            span_at = heads.offsets(std::get<2>(*spans), std::get<3>(*spans));
-            problem.first = at<const int64_t>(std::get<0>(*spans));
-            problem.last = at<const int64_t>(std::get<1>(*spans));
-            problem.span_at = span_at.data();
-        }
-        problem.mask = cells(mask, mask_at);
-        problem.bias = cells(bias, bias_at);
-        if (by_distance) {
-            distance_at = heads.offsets(std::get<1>(*by_distance), std::get<2>(*by_distance));
-            problem.by_distance = at<const double>(std::get<0>(*by_distance));
-            problem.distance_at = distance_at.data();
-        }
-        problem.sinks = at<const double>(sinks);
-        problem.rows = {std::get<0>(span), std::get<1>(span)};
+        problem.first = first_.array.data<const int64_t>();
+        problem.last = last_.data<const int64_t>();
+        problem.span_at = first_.at.data();
+        problem.mask = mask_.cells(DType{});
+        problem.bias = bias_.cells(DType(bias_dtype));
+        problem.by_distance = by_distance_.array.data<const double>();
+        problem.distance_at = by_distance_.at.data();
+        problem.sinks = sinks_.data<const double>();
+        problem.rows = {begin, end};
     }
     Problem(const Problem&) = delete;
 
@@ -99,13 +127,8 @@ class Problem {
     qkv::Problem problem{};
 
   private:
-    Cells cells(const std::optional<CellsSpec>& s, Sizes& offsets) const {
-        if (!s) return {};
-        offsets = heads.offsets(std::get<1>(*s), std::get<2>(*s));
-        return {at<const char>(std::get<0>(*s)), offsets.data(), std::get<3>(*s), std::get<4>(*s), DType(std::get<5>(*s))};
-    }
-
-    Sizes q_at, k_at, span_at, mask_at, bias_at, distance_at;
+    ByHead q_, k_, first_, mask_, bias_, by_distance_;
+    Array last_, sinks_;
 };
 
 // Ctrl-C is noticed now and then: Python's handler sets an error, which ends the work and is raised afterwards.
@@ -126,21 +149,20 @@ void without_gil(const std::string& name, const Run& run) {
     if (PyErr_Occurred()) throw nb::python_error();
 }
 
-using RowsInto = std::tuple<uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t>;
-
-void apply(const std::string& name, const Problem& problem, const std::optional<RowsSpec>& v, Sizes v_lead, Sizes v_heads,
-           uintptr_t out, const RowsInto& into) {
-    Sizes v_at;
-    Rows values{};
-    if (v) {
-        v_at = Heads{std::move(v_lead), std::move(v_heads)}.offsets(std::get<1>(*v), std::get<2>(*v));
-        values = rows(*v, v_at);
-    }
-    const qkv::RowResults said{at<void>(std::get<0>(into)), at<void>(std::get<1>(into)), at<void>(std::get<2>(into)),
-                               at<void>(std::get<3>(into)), at<void>(std::get<4>(into)), at<int64_t>(std::get<5>(into))};
+// Whether all of out is finite. v has heads of its own, all those of v_lead; rows are arrays in the order of RowResults.
+bool apply(const std::string& name, const Problem& problem, nb::handle v, Sizes v_lead, nb::handle out, nb::tuple rows) {
+    const ByHead values(v, every_head(std::move(v_lead)), 2);
+    const Rows v_rows = values.rows(problem.problem.q.dtype);
+    const auto into = [](nb::handle array) { return Array(array, PyBUF_STRIDED); };
+    const Array means = into(out), peak = into(rows[0]), total = into(rows[1]), lse = into(rows[2]), entropy = into(rows[3]),
+                max_score = into(rows[4]), max_key = into(rows[5]);
+    const qkv::RowResults said{peak.data<void>(),    total.data<void>(),     lse.data<void>(),
+                               entropy.data<void>(), max_score.data<void>(), max_key.data<int64_t>()};
+    bool finite = true;
     without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
-        kernel.apply(problem.problem, v ? &values : nullptr, at<void>(out), said, parallel);
+        finite = kernel.apply(problem.problem, values.array.there() ? &v_rows : nullptr, means.data<void>(), said, parallel);
     });
+    return finite;
 }
 
 std::vector<std::tuple<std::string, bool, std::string>> candidates() {
@@ -154,14 +176,15 @@ std::vector<std::tuple<std::string, bool, std::string>> candidates() {
 
 NB_MODULE(_core, m) {
     nb::class_<Problem>(m, "Problem")
-        .def(nb::init<Sizes, Sizes, int64_t, int64_t, const RowsSpec&, const RowsSpec&, double, double,
-                      const std::optional<SpansSpec>&, const std::optional<CellsSpec>&, const std::optional<CellsSpec>&,
-                      const std::optional<TableSpec>&, uintptr_t, std::tuple<int64_t, int64_t>>(),
-             nb::arg("lead"), nb::arg("heads"), nb::arg("n_q"), nb::arg("n_k"), nb::arg("q"), nb::arg("k"), nb::arg("factor"),
-             nb::arg("softcap"), nb::arg("spans").none(), nb::arg("mask").none(), nb::arg("bias").none(),
-             nb::arg("by_distance").none(), nb::arg("sinks"), nb::arg("rows"));
-    m.def("apply", &apply, nb::arg("name"), nb::arg("problem"), nb::arg("v").none(), nb::arg("v_lead"), nb::arg("v_heads"),
-          nb::arg("out"), nb::arg("rows"));
+        .def(nb::init<Sizes, Sizes, int64_t, int64_t, int, nb::handle, nb::handle, double, double, nb::handle, nb::handle,
+                      nb::handle, nb::handle, int, nb::handle, nb::handle, int64_t, int64_t>(),
+             nb::arg("lead"), nb::arg("heads"), nb::arg("n_q"), nb::arg("n_k"), nb::arg("dtype"), nb::arg("q"), nb::arg("k"),
+             nb::arg("factor"), nb::arg("softcap"), nb::arg("first").none(), nb::arg("last").none(), nb::arg("mask").none(),
+             nb::arg("bias").none(), nb::arg("bias_dtype"), nb::arg("by_distance").none(), nb::arg("sinks").none(),
+             nb::arg("begin"), nb::arg("end"));
+    m.def("apply", &apply, nb::arg("name"), nb::arg("problem"), nb::arg("v").none(), nb::arg("v_lead"),
+          nb::arg("out").none(), nb::arg("rows"));
+    m.def("environment", [](const char* name) { return std::getenv(name); });
     m.def("candidates", &candidates);
     m.def("thread_count", &qkv::thread_count);
     m.def("set_threads", &qkv::set_threads);

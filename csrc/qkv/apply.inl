@@ -19,6 +19,7 @@ struct Apply {
     const Problem& problem;
     const Rows* v;  // null: the rows alone
     void* out;
+    bool* finite;  // whether all of out is, so far
     const RowResults& rows;
     Grid grid;
     bool k_direct, v_direct;
@@ -198,6 +199,7 @@ void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
     const Problem& p = call.problem;
     const Block<A>& block = way.block;
     const int64_t lanes = block.groups * VL, width = call.v->width;
+    Mask<W> odd{};
     for (int g = 0; g < block.groups; g++) {
         const Vector<W> total = kTerms<A> == 1 ? way.softmax.total[g] : way.softmax.rounded[g], zero{};
         const Vector<W> share = select<W>(way.softmax.odd[g], all(W(__builtin_nan(""))),
@@ -213,6 +215,7 @@ void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
             }
             transpose<W>(part);
             for (int i = 0; i < rows; i++) {
+                odd |= part[i] - part[i] != Vector<W>{};
                 if (c + VL <= width)
                     store(out + i * width + c, part[i]);
                 else
@@ -220,6 +223,7 @@ void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
             }
         }
     }
+    if (any(odd)) __atomic_store_n(call.finite, false, __ATOMIC_RELAXED);
 }
 
 // The blocks of a task over all tiles of keys that one of them sees; false where the call is to end early.
@@ -280,9 +284,10 @@ void apply_task(void* context, int64_t task) {
 }
 
 template <class A>
-void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
+bool apply_in(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
     typedef Work<A> W;
-    if (problem.n_heads == 0 || problem.rows.size() == 0) return;
+    bool finite = true;
+    if (problem.n_heads == 0 || problem.rows.size() == 0) return finite;
     constexpr int64_t VL = Lanes<W>::n, lanes = kGroups * VL;
     const Grid grid = Grid::of<W>(problem.rows);
     const int64_t q_width = up_to(problem.q.width, VL * kTerms<A>), v_width = v ? up_to(v->width, VL > kKeysAtOnce ? VL : kKeysAtOnce) : 0;
@@ -293,6 +298,7 @@ void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
     Apply<A> call{problem,
                   v,
                   out,
+                  &finite,
                   rows,
                   grid,
                   reads_directly<A>(problem.k, problem.n_heads),
@@ -302,18 +308,19 @@ void apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
                   int(together),
                   (grid.blocks + together - 1) / together};
     run_tasks(parallel, problem.n_heads * call.tasks, apply_task<A>, &call);
+    return finite;
 }
 
-void apply(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
+bool apply(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
 #if defined(__AVX512BF16__)
     // the instruction takes products below the smallest normal number for 0: no factor may make them large again
     const bool small = problem.factor < 0x1p60 && problem.factor > -0x1p60;
     if (problem.q.dtype == DType::bf16 && small) return apply_in<Bfloat16>(problem, v, out, rows, parallel);
 #endif
     if (problem.q.dtype == DType::f64)
-        apply_in<double>(problem, v, out, rows, parallel);
+        return apply_in<double>(problem, v, out, rows, parallel);
     else
-        apply_in<float>(problem, v, out, rows, parallel);
+        return apply_in<float>(problem, v, out, rows, parallel);
 }
 
 }  // namespace

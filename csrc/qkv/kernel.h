@@ -13,7 +13,8 @@ struct Kernel {
     const char* needs;      // the instructions in words, for the reason why it cannot run
 
     // out (n_heads, rows, width of v), C order, in the work dtype: A @ v. v and out may be null: the rows alone.
-    void (*apply)(const Problem&, const Rows* v, void* out, const RowResults&, const Parallel&);
+    // Whether every number of out is finite.
+    bool (*apply)(const Problem&, const Rows* v, void* out, const RowResults&, const Parallel&);
 };
 
 extern const Kernel kBaseline;

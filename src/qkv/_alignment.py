@@ -34,7 +34,9 @@ def aligned(offset: Offset, tile: Tile) -> Array:
 
 def positions(offset: Offset, shape: Shape) -> Array:
     """The key position of every query of a map of this shape: (…batch axes of the offset, n_q)."""
-    start = np.asarray(shape[-1] - shape[-2] if offset is None else offset)
+    start = shape[-1] - shape[-2] if offset is None else offset
+    if isinstance(start, int):
+        return np.arange(start, start + shape[-2])
     return np.asarray(start[..., None] + np.arange(shape[-2]))
 
 

@@ -17,6 +17,7 @@ from qkv._typing import Array, DType
 from qkv.errors import ArgumentError, DTypeError, MissingError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, type(None))
 
 
 @dataclass(frozen=True)
@@ -63,22 +64,38 @@ def _named(name: str, device: str) -> Library:
 
 def library(value: Any) -> Library:
     """The library that a result for this input belongs to; lists and numbers belong to NumPy."""
-    if isinstance(value, np.ndarray | np.generic | list | tuple | int | float | complex) or value is None:
+    if isinstance(value, PLAIN):
         return NUMPY
     name = type(value).__module__.partition(".")[0]
     if name not in ("torch", "jaxlib", "jax", "cupy", "dask") and not hasattr(value, "__array_namespace__"):
         return NUMPY
+    if name == "torch" and isinstance(value, sys.modules[name].Tensor):
+        return _torch(value.device)
+    compat = _compat(name)
+    place = compat.device(value)
+    return Library("jax" if name == "jaxlib" else name, str(place), compat.array_namespace(value), place)
+
+
+def _compat(name: str) -> Any:
+    """The package that gives arrays of every library the same functions."""
     try:
         import array_api_compat
     except ImportError:
         raise MissingError(f"arrays of {name} need array-api-compat: pip install 'qkv[arrays]'") from None
-    xp = array_api_compat.array_namespace(value)
-    place = array_api_compat.device(value)
-    return Library("jax" if name == "jaxlib" else name, str(place), xp, place)
+    return array_api_compat
+
+
+@cache
+def _torch(place: Any) -> Library:
+    """Torch on a device; kept, for every call asks for each of its tensors."""
+    empty = sys.modules["torch"].empty(0)
+    return Library("torch", str(place), _compat("torch").array_namespace(empty), place)
 
 
 def own(value: Any, name: str) -> tuple[Any, Library]:
     """`value` as a float array of its own library: integers, booleans and lists become the library's default float."""
+    if type(value) is np.ndarray and dtype_name(value) in FLOATS:
+        return value, NUMPY
     home = library(value)
     if home.name == "numpy":
         return floating(value, name), home
@@ -127,13 +144,24 @@ def host(value: Any) -> Array:
         return np.asarray(value)
     home = library(value)
     if home.name == "torch":
-        plain = value.detach().cpu().resolve_conj().resolve_neg()
-        if dtype_name(plain) == "bfloat16":
-            return np.asarray(plain.view(home.xp.int16).numpy().view(bfloat16()))
-        return np.asarray(plain.numpy())
+        plain = memory(value.cpu().resolve_conj().resolve_neg())
+        return plain.view(bfloat16()) if dtype_name(value) == "bfloat16" else plain
     if home.name == "array_api_strict":
         return np.asarray(np.from_dlpack(home.xp.asarray(value, device=home.xp.Device("CPU_DEVICE"))))
     return np.asarray(value.get() if hasattr(value, "get") else value)
+
+
+def memory(array: Any) -> Array:
+    """A NumPy array, or a tensor on the CPU, as an array over the same memory; one of bfloat16 as 16-bit integers.
+
+    NumPy's in native byte order, copied where it is not.
+    """
+    if isinstance(array, np.ndarray):
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if array.requires_grad:
+        array = array.detach()
+    numbers: Array = (array.view(_torch(array.device).xp.int16) if dtype_name(array) == "bfloat16" else array).numpy()
+    return numbers
 
 
 def like(array: Array, other: Any) -> Any:
@@ -179,7 +207,7 @@ def _refuse(value: Any, name: str) -> None:
     """What a library can hold and no walk can compute with."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        if value.device.type == "meta":
+        if value.is_meta:
             raise DTypeError(f"{name} is on meta and has no numbers; pass a tensor on a device")
         if value.layout != torch.strided:
             raise DTypeError(f"{name} has layout {value.layout}; expected a strided tensor: pass {name}.to_dense()")

@@ -20,6 +20,8 @@ def broadcasts(shape: Shape, to: Shape) -> bool:
 
 def check_batch(array: Any, shape: Shape, name: str, tail: int = 0) -> None:
     """An array over the batch axes of a map of this shape, then `tail` axes of its own; plain numbers pass."""
+    if array is None or isinstance(array, int):
+        return
     own = np.shape(array)[: np.ndim(array) - tail]
     if not broadcasts(own, shape[:-3]):
         raise ShapeError(

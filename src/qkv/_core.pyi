@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from qkv._typing import Array
+
 Sizes: TypeAlias = Sequence[int]
-Rows: TypeAlias = tuple[int, Sizes, Sizes, int, int, int, int]
-Cells: TypeAlias = tuple[int, Sizes, Sizes, int, int, int]
 
 class Problem:
     def __init__(
@@ -14,27 +14,31 @@ class Problem:
         heads: Sizes,
         n_q: int,
         n_k: int,
-        q: Rows,
-        k: Rows,
+        dtype: int,
+        q: Array,
+        k: Array,
         factor: float,
         softcap: float,
-        spans: tuple[int, int, Sizes, Sizes] | None,
-        mask: Cells | None,
-        bias: Cells | None,
-        by_distance: tuple[int, Sizes, Sizes] | None,
-        sinks: int,
-        rows: tuple[int, int],
+        first: Array | None,
+        last: Array | None,
+        mask: Array | None,
+        bias: Array | None,
+        bias_dtype: int,
+        by_distance: Array | None,
+        sinks: Array | None,
+        begin: int,
+        end: int,
     ) -> None: ...
 
 def apply(
     name: str,
     problem: Problem,
-    v: Rows | None,
+    v: Array | None,
     v_lead: Sizes,
-    v_heads: Sizes,
-    out: int,
-    rows: tuple[int, ...],
-) -> None: ...
+    out: Array | None,
+    rows: tuple[Array | None, ...],
+) -> bool: ...
+def environment(name: str) -> str | None: ...
 def candidates() -> list[tuple[str, bool, str]]: ...
 def thread_count() -> int: ...
 def set_threads(n: int) -> None: ...

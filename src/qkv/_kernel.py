@@ -10,12 +10,12 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from qkv import _tiles, biases, masks, scores
-from qkv._arrays import dtype_name, host
+from qkv._arrays import dtype_name, host, memory
 from qkv._problem import Problem
 from qkv._typing import Array, Shape
 from qkv.errors import ArgumentError
@@ -65,12 +65,22 @@ def kernels() -> list[Kernel]:
 
     The best that this CPU can run is chosen; the environment variable QKV_KERNEL names another one, or "walk" for none.
     """
-    return list(_kernels(os.environ.get("QKV_KERNEL")))
+    return list(_kernels(_wanted()))
 
 
 def chosen() -> str:
     """The name of the kernel that runs: "walk" where there is none."""
-    return next(kernel.name for kernel in _kernels(os.environ.get("QKV_KERNEL")) if kernel.chosen)
+    return _chosen(_wanted())
+
+
+def _wanted() -> str | None:
+    """What QKV_KERNEL says now; os.environ takes ten times as long to say it."""
+    return os.environ.get("QKV_KERNEL") if core is None else core.environment("QKV_KERNEL")
+
+
+@cache
+def _chosen(wanted: str | None) -> str:
+    return next(kernel.name for kernel in _kernels(wanted) if kernel.chosen)
 
 
 def set_num_threads(n: int | None) -> None:
@@ -81,14 +91,13 @@ def set_num_threads(n: int | None) -> None:
         core.set_threads(0 if n is None else int(n))
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """A Problem's mask and bias as a kernel reads them; None where there is nothing of that form."""
 
-    spans: tuple[Array, Array] | None  # the first key of each query and the one behind its last
-    mask: Array | None
-    bias: Array | None
-    by_distance: Array | None
+    spans: tuple[Array, Array] | None = None  # the first key of each query and the one behind its last
+    mask: Array | None = None
+    bias: Array | None = None
+    by_distance: Array | None = None
 
 
 def refusal(problem: Problem) -> str | None:
@@ -99,17 +108,21 @@ def refusal(problem: Problem) -> str | None:
         return f"the arrays are of {problem.library.name} on {problem.library.device}"
     if type(problem.score) is not scores.Dot:
         return f"the score is {type(problem.score).__name__}"
+    if problem.mask is None and problem.bias is None:
+        return None
     rules = [rule for rule in masks.parts(problem.mask) if not rule.has_spans]
-    if len(rules) > 1 or any(not isinstance(rule, masks.dense) for rule in rules):
+    if rules and not (len(rules) == 1 and isinstance(rules[0], masks.dense)):
         return f"the mask {problem.mask!r} is more than spans of keys and one array"
     added = [part for part in biases.parts(problem.bias) if not part.is_by_distance]
-    if len(added) > 1 or any(not isinstance(part, biases.dense) for part in added):
+    if added and not (len(added) == 1 and isinstance(added[0], biases.dense)):
         return f"the bias {problem.bias!r} is more than functions of the distance and one array"
     return None
 
 
 def form(problem: Problem) -> Form:
     """The mask and bias of a Problem that `refusal` has nothing against."""
+    if problem.mask is None and problem.bias is None:
+        return Form()
     spans, mask, bias, by_distance = None, None, None, None
     for rule in masks.parts(problem.mask):
         if isinstance(rule, masks.dense):
@@ -130,117 +143,92 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
     """A @ v by the chosen kernel, or by the tile walk where that can't; as `_tiles.apply`."""
     if refusal(problem) is not None or not lead.size:
         return _tiles.apply(problem, lead, v)
-    (out,) = run(problem, form(problem), lead, v)
-    # NaN and infinities are the walk's to show: it knows which of them a query may see
-    odd = np.flatnonzero(~np.isfinite(out).all(axis=(-2, -1)))
-    for head in odd:
-        _mend(problem, lead, v, int(head), out[head])
+    out, dtype = _room(problem, lead.shape, v), problem.dtype
+    if not _call(problem, form(problem), lead, v, out):
+        _mend(problem, lead, v, host(out).reshape(lead.size, *out.shape[-2:]))
+    if out.dtype == dtype:
+        return out
     with np.errstate(over="ignore"):
-        return problem.library.give(out.reshape(*lead.shape, *out.shape[1:]), problem.dtype)
+        return problem.library.give(out, dtype)
 
 
-def _mend(problem: Problem, lead: Array, v: Any, head: int, out: Array) -> None:
-    """Compute the rows of one head that are not finite again by the walk."""
-    rows = np.flatnonzero(~np.isfinite(out).all(axis=-1))
-    for tile in problem.row_tiles:
-        here = rows[(rows >= tile.start) & (rows < tile.stop)]
-        if here.size:
-            mended = _tiles.apply_rows(problem, lead, v, slice(head, head + 1), tile)
-            out[here] = host(mended)[0, here - tile.start]
+def _mend(problem: Problem, lead: Array, v: Any, out: Array) -> None:
+    """Compute the rows that are not finite again: NaN and infinities are the walk's to show, it knows who sees them."""
+    odd = np.logical_not(np.isfinite(out).all(axis=-1))
+    for head in np.flatnonzero(odd.any(axis=-1)):
+        for tile in problem.row_tiles:
+            here = np.flatnonzero(odd[head, tile])
+            if here.size:
+                mended = _tiles.apply_rows(problem, lead, v, slice(head, head + 1), tile)
+                out[head, tile.start + here] = host(mended)[0, here]
 
 
 # What one pass over the keys can say of each row, in the order of the kernel's results.
 ROWS = ("peak", "total", "lse", "entropy", "max_score", "max_key")
+NOTHING = (None,) * len(ROWS)
 
 
-def run(problem: Problem, form: Form, lead: Array, v: Any, want: tuple[str, ...] = ()) -> tuple[Array, ...]:
+def run(problem: Problem, form: Form, lead: Array, v: Any, want: tuple[str, ...] = ()) -> tuple[Any, ...]:
     """A @ v by the chosen kernel for the heads of `lead`, flat, and names of ROWS in the same pass.
 
-    v may be None, for the rows alone. -> out (heads, n_q, d_v), then what is wanted, each (heads, n_q): host arrays in
-    the work dtype, max_key of integers.
+    v may be None, for the rows alone. -> out (heads, n_q, d_v) in the caller's library, then what is wanted, each
+    (heads, n_q), on the host: all in the work dtype, but max_key of integers.
     """
-    heads, n_q = lead.reshape(-1), problem.shape[-2]
-    described = Described(problem, form, heads, slice(0, n_q))
-    out = None if v is None else np.empty((len(heads), n_q, v.shape[-1]), problem.work)
-    rows = {name: np.empty((len(heads), n_q), np.int64 if name == "max_key" else problem.work) for name in want}
-    core.apply(
-        chosen(),
-        described.problem,
-        None if v is None else described.rows(v),
-        lead.shape,
-        range(len(heads)),
-        0 if out is None else _address(out),
-        tuple(_address(rows[name]) if name in rows else 0 for name in ROWS),
-    )
-    found = tuple(rows[name] for name in want)
-    return found if out is None else (out, *found)
+    shape = (lead.size, problem.shape[-2])
+    rows = {name: np.empty(shape, np.int64 if name == "max_key" else problem.work) for name in want}
+    out = None if v is None else _room(problem, shape[:1], v)
+    _call(problem, form, lead, v, out, tuple(rows.get(name) for name in ROWS))
+    return (() if out is None else (out,)) + tuple(rows.values())
+
+
+def _room(problem: Problem, lead: Shape, v: Any) -> Any:
+    """Where a kernel writes A @ v: (*lead, n_q, d_v) in the caller's library and the work dtype."""
+    return problem.library.xp.empty((*lead, problem.shape[-2], v.shape[-1]), dtype=problem.work_own)
+
+
+def _call(problem: Problem, form: Form, lead: Array, v: Any, out: Any, rows: Any = NOTHING) -> bool:
+    """Have the chosen kernel fill `out` and `rows`: -> whether all of `out` is finite."""
+    described = Described(problem, form, lead.reshape(-1), slice(0, problem.shape[-2]))
+    if v is None:
+        return core.apply(chosen(), described.problem, None, (), None, rows)
+    return core.apply(chosen(), described.problem, described.rows(v), lead.shape, memory(out), rows)
 
 
 class Described:
-    """A Problem as the kernels take it, for some heads (flat) and rows; holds what its addresses point to."""
+    """A Problem as the kernels take it, for some heads (flat) and rows; it holds its arrays."""
 
     def __init__(self, problem: Problem, form: Form, heads: Array, rows: slice) -> None:
-        self._keep: list[Any] = []
-        sinks = None if problem.sinks is None else problem.sinks[heads % max(1, problem.n_heads)].astype(np.float64)
+        n_q, n_k = problem.shape[-2:]
+        first, last = (None, None) if form.spans is None else _spans(*form.spans)
+        sinks = None if problem.sinks is None else problem.sinks[heads % max(1, problem.n_heads)]
         self.problem = core.Problem(
             problem.lead,
             heads.tolist(),
-            *problem.shape[-2:],
-            self.rows(problem.q),
-            self.rows(problem.k),
+            n_q,
+            n_k,
+            DTYPES[dtype_name(problem.q)],
+            memory(problem.q),
+            memory(problem.k),
             problem.factor,
             problem.softcap or 0.0,
-            self._spans(form.spans, (*problem.lead[:-1], problem.shape[-2])),
-            self._cells(form.mask),
-            self._cells(form.bias),
-            self._table(form.by_distance),
-            0 if sinks is None else self._own(sinks),
-            (rows.start, rows.stop),
+            first,
+            last,
+            form.mask,
+            None if form.bias is None else memory(form.bias),
+            0 if form.bias is None else DTYPES[dtype_name(form.bias)],
+            None if form.by_distance is None else np.ascontiguousarray(form.by_distance, np.float64),
+            sinks,
+            rows.start,
+            rows.stop,
         )
 
-    def rows(self, array: Any) -> tuple[int, Shape, Shape, int, int, int, int]:
-        """q, k, v or x: address, sizes and byte steps of its leading axes, bytes a row and a column, width, dtype."""
-        address, strides = self._layout(array)
-        *lead, row, column = strides
-        return (address, tuple(array.shape[:-2]), tuple(lead), row, column, array.shape[-1], DTYPES[dtype_name(array)])
-
-    def _spans(self, spans: tuple[Array, Array] | None, shape: Shape) -> tuple[int, int, Shape, Shape] | None:
-        """The spans of every batch entry's queries, one row an entry."""
-        if spans is None:
-            return None
-        first, last = (np.ascontiguousarray(np.broadcast_to(each, shape), np.int64) for each in spans)
-        steps = tuple(step // 8 for step in first.strides[:-1])
-        sizes, steps = (shape[:-1], steps) if len(shape) == 1 else ((*shape[:-1], 1), (*steps, 0))
-        return (self._own(first), self._own(np.maximum(first, last)), sizes, steps)
-
-    def _cells(self, array: Array | None) -> tuple[int, Shape, Shape, int, int, int] | None:
-        if array is None:
-            return None
-        array = array.reshape((1,) * max(0, 2 - array.ndim) + array.shape)
-        address, strides = self._layout(array)
-        row, key = (0 if size == 1 else step for size, step in zip(array.shape[-2:], strides[-2:], strict=True))
-        return (address, array.shape[:-2], strides[:-2], row, key, DTYPES.get(array.dtype.name, 0))
-
-    def _table(self, table: Array | None) -> tuple[int, Shape, Shape] | None:
-        if table is None:
-            return None
-        table = np.ascontiguousarray(table, np.float64)
-        return (self._own(table), table.shape[:-1], tuple(step // 8 for step in table.strides[:-1]))
-
-    def _layout(self, array: Any) -> tuple[int, Shape]:
-        """Address and strides, in bytes, of a NumPy array or a torch tensor."""
-        self._keep.append(array)
-        if not isinstance(array, np.ndarray):
-            return array.data_ptr(), tuple(step * array.element_size() for step in array.stride())
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
-            self._keep.append(array)
-        return _address(array), array.strides
-
-    def _own(self, array: Array) -> int:
-        self._keep.append(array)
-        return _address(array)
+    def rows(self, array: Any) -> Array:
+        """What is multiplied, v or x, as the kernels take it: numbers of the dtype of q."""
+        return memory(array)
 
 
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
+def _spans(first: Array, last: Array) -> tuple[Array, Array]:
+    """Spans (…batch axes, n_q) as the kernels read them, with an axis for the heads, which share them."""
+    first = np.ascontiguousarray(first, np.int64)
+    last = np.ascontiguousarray(np.maximum(first, last), np.int64)
+    return (first, last) if first.ndim == 1 else (first[..., None, :], last[..., None, :])

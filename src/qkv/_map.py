@@ -1,16 +1,17 @@
 """AttentionMap: the attention matrix of any size as an object that is never stored."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from qkv import _arrays, _index, _kernel, _tiles, measures
+from qkv._alignment import agree
 from qkv._explain import Explanation, explain
 from qkv._matrix import Matrix, Scores
 from qkv._plan import Plan, path, plan
 from qkv._problem import Problem, check_lead, check_same_dtype, check_same_library, check_values
 from qkv._read import Stage
+from qkv._tile import every_head
 from qkv._typing import Array, Shape
 from qkv.errors import ArgumentError, DTypeError, ShapeError
 from qkv.measures._measure import Measure, Span
@@ -27,8 +28,7 @@ class AttentionMap(Matrix):
     """
 
     def __init__(self, problem: Problem, lead: Array | None = None, stage: Stage = "weight") -> None:
-        everything = np.arange(math.prod(problem.lead)).reshape(problem.lead)
-        super().__init__(problem, everything if lead is None else lead, stage)
+        super().__init__(problem, every_head(problem.lead) if lead is None else lead, stage)
 
     def __matmul__(self, v: Any) -> Any:
         """The average of the values: v (…, n_kv_heads or n_heads, n_k, d_v) -> (…, n_heads, n_q, d_v).
@@ -84,9 +84,14 @@ class AttentionMap(Matrix):
                 raise DTypeError(f"measure got {each!r}; expected values of qkv.measures, e.g. measures.entropy()")
         if not wanted:
             return ()
-        problem = self._problem
+        problem, offsets = self._problem, self._problem.offsets
         span = Span(
-            self._lead.shape, self._lead.size, problem.shape, problem.work, problem.offset, problem.offset_is_clear
+            self._lead.shape,
+            self._lead.size,
+            problem.shape,
+            problem.work,
+            offsets[0] if offsets else None,
+            agree(offsets),
         )
         tallies = [each.start(span) for each in wanted]
         _tiles.walk(problem, np.ravel(self._lead), list(tallies))
@@ -139,7 +144,8 @@ class AttentionMap(Matrix):
         array, home = _arrays.own(value, name)
         if isinstance(value, list | tuple):
             array, home = self._problem.library.give(array), self._problem.library
-        check_same_library(self._problem.library, q=self._problem.library, **{name: home})
+        if home is not self._problem.library:
+            check_same_library(self._problem.library, q=self._problem.library, **{name: home})
         return array
 
     def _transposed(self, x: Any) -> Any:

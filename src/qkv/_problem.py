@@ -1,18 +1,17 @@
 """Problem: one attention, described and checked. Below this line nobody checks an argument again."""
 
-import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
 
 from qkv import _arrays, biases, masks, scores
-from qkv._alignment import Offset, agree
 from qkv._broadcast import broadcasts, said
-from qkv._tile import Tile
+from qkv._tile import Tile, every_head
 from qkv._typing import Array, DType, Shape
 from qkv.errors import ArgumentError, DenseError, DTypeError, EmptyRowError, ShapeError
 
@@ -20,18 +19,19 @@ QUERY_TILE = 128  # rows of a tile: enough for the matrix product to run at spee
 KEY_TILE = 1024  # keys of a tile: 128 × 1024 × 4 B = 512 KiB, so the handful of arrays of a tile stays in the cache
 
 DENSE_LIMIT = 1 << 30  # bytes
+NARROW, WIDE = np.dtype(np.float32), np.dtype(np.float64)
 # What scale, temperature and softcap may be: far beyond use, and far from where float32 overflows or underflows.
 LARGEST, SMALLEST = 1e18, 1e-18
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """q, k and everything that decides the weights.
 
     q: (…, n_heads, n_q, d_q) and k: (…, n_kv_heads, n_k, d_k), or both 2-D for one head; the caller's own arrays.
     shape: of the map, (…, n_heads, n_q, n_k).
     factor: scale / temperature. sinks: (n_heads,) nats, or None. bias, mask: values, or None.
-    library: where q and k and all results belong. offset: the alignment that the mask states, or None.
+    library: where q and k and all results belong.
     """
 
     q: Any
@@ -45,8 +45,10 @@ class Problem:
     bias: biases.Bias | None
     mask: masks.Mask | None
     sinks: Array | None
-    offset: Offset
-    offset_is_clear: bool
+
+    def __init__(self, **parts: Any) -> None:
+        """All parts, at once: one by one, as a frozen dataclass sets its fields, they take a tenth of a small call."""
+        vars(self).update(parts)
 
     @property
     def factor(self) -> float:
@@ -55,17 +57,17 @@ class Problem:
     @property
     def dtype(self) -> Any:
         """The dtype of the weights and of A @ v, as the caller's library names it."""
-        return self.q.dtype.newbyteorder("=") if self.library == _arrays.NUMPY else self.q.dtype
+        return self.q.dtype.newbyteorder("=") if self.library is _arrays.NUMPY else self.q.dtype
 
     @property
     def work(self) -> DType:
         """The dtype that everything is computed in, and that of lse and the measures, as NumPy names it."""
-        return np.dtype(np.float64 if _arrays.dtype_name(self.q) == "float64" else np.float32)
+        return WIDE if _arrays.dtype_name(self.q) == "float64" else NARROW
 
     @property
     def work_own(self) -> Any:
         """`work` as the caller's library names it."""
-        return getattr(self.library.xp, self.work.name)
+        return self.library.xp.float64 if self.work is WIDE else self.library.xp.float32
 
     @property
     def bytes_per_weight(self) -> int:
@@ -79,6 +81,11 @@ class Problem:
     def lead(self) -> Shape:
         """The axes before n_q."""
         return self.shape[:-2]
+
+    @property
+    def offsets(self) -> list[int | Array]:
+        """The alignments that the mask states, in order."""
+        return [] if self.mask is None else list(self.mask.offsets(self.shape))
 
     @cached_property
     def row_tiles(self) -> list[slice]:
@@ -111,30 +118,28 @@ class Problem:
     ) -> "Problem":  # fmt: skip
         """Check every argument of `attend` and gather them; the errors are those of `qkv.errors`."""
         q_array, k_array, home = _inputs(q, k)
-        shape = _map_shape(tuple(q_array.shape), tuple(k_array.shape))
+        q_shape, k_shape = tuple(q_array.shape), tuple(k_array.shape)
+        shape = _map_shape(q_shape, k_shape)
         if score is None:
             score = scores.Dot()
         elif not isinstance(score, scores.Score):
             raise DTypeError(f"score is {type(score).__name__}; expected a value of qkv.scores, e.g. scores.Dot()")
-        score.check(tuple(q_array.shape), tuple(k_array.shape))
+        score.check(q_shape, k_shape)
         rule = _mask(causal, window, lengths, mask)
         if rule is not None:
             rule.check(shape)
-        offsets = list(rule.offsets(shape)) if rule is not None else []
         problem = Problem(
             q=q_array,
             k=k_array,
             library=home,
             shape=shape,
             score=score,
-            scale=score.scale(k_array.shape[-1]) if scale is None else _number(scale, "scale"),
+            scale=score.scale(k_shape[-1]) if scale is None else _number(scale, "scale"),
             temperature=1.0 if temperature is None else _number(temperature, "temperature", above=0),
             softcap=None if softcap is None else _number(softcap, "softcap", above=0),
             bias=_bias(bias, shape),
             mask=rule,
             sinks=_sinks(sinks, shape),
-            offset=offsets[0] if offsets else None,
-            offset_is_clear=agree(offsets) if offsets else True,
         )
         _check_empty(problem, empty)
         return problem
@@ -154,8 +159,10 @@ def spans(size: int, step: int) -> list[slice]:
 def _inputs(q: Any, k: Any) -> tuple[Any, Any, _arrays.Library]:
     q_array, home = _arrays.own(q, "q")
     k_array, other = _arrays.own(k, "k")
-    check_same_library(home, q=home, k=other)
-    check_same_dtype(q=q_array, k=k_array)
+    if other is not home:
+        check_same_library(home, q=home, k=other)
+    if q_array.dtype != k_array.dtype:
+        check_same_dtype(q=q_array, k=k_array)
     return q_array, k_array, home
 
 
@@ -191,7 +198,7 @@ def _map_shape(q: Shape, k: Shape) -> Shape:
             "heads that is a multiple of the key heads. Is the axis order (…, heads, positions, width)?"
         )
     try:
-        batch = np.broadcast_shapes(q[:-3], k[:-3])
+        batch = q[:-3] if q[:-3] == k[:-3] else np.broadcast_shapes(q[:-3], k[:-3])
     except ValueError:
         raise ShapeError(
             f"q and k have batch axes {q[:-3]} and {k[:-3]} (q.shape = {q}, k.shape = {k}); expected equal ones, or 1 "
@@ -215,6 +222,8 @@ def _number(value: Any, name: str, above: float | None = None) -> float:
 
 def _mask(causal: Any, window: Any, lengths: Any, mask: Any) -> masks.Mask | None:
     """The short forms and `mask`, joined with &."""
+    if causal is None and window is None and lengths is None and mask is None:
+        return None
     rules: list[masks.Mask] = []
     offset = None
     if isinstance(causal, masks.causal):
@@ -232,10 +241,7 @@ def _mask(causal: Any, window: Any, lengths: Any, mask: Any) -> masks.Mask | Non
         rules.append(lengths if isinstance(lengths, masks.lengths) else masks.lengths(lengths))
     if mask is not None:
         rules.append(masks.as_mask(mask))
-    joined = rules[0] if rules else None
-    for rule in rules[1:]:
-        joined = joined & rule if joined is not None else rule
-    return joined
+    return reduce(and_, rules) if rules else None
 
 
 def _bias(bias: Any, shape: Shape) -> biases.Bias | None:
@@ -265,7 +271,7 @@ def _check_empty(problem: Problem, empty: str) -> None:
         raise ArgumentError(f'empty is {empty!r}; expected "zero" or "raise"')
     if empty == "zero":
         return
-    for _, heads in problem.heads(np.arange(math.prod(problem.lead))):
+    for _, heads in problem.heads(every_head(problem.lead).reshape(-1)):
         for rows in problem.row_tiles:
             sees = seen_rows(problem, heads, rows)
             if not sees.all():
@@ -310,7 +316,10 @@ def visible(problem: Problem, tile: Tile) -> tuple[bool | Array, Array | None]:
 
 def check_values(problem: Problem, lead: Array, v: Any) -> None:
     """The values for the heads of `lead`: (…, n_heads, n_k, d_v), fewer heads where the map has them all, or (n_k,)."""
-    check_same_dtype(q=problem.q, v=v)
+    if v.dtype != problem.q.dtype:
+        check_same_dtype(q=problem.q, v=v)
+    if lead is every_head(problem.lead) and v.shape[:-1] == problem.k.shape[:-1]:
+        return  # one for each key, for a whole map: what most calls give
     n_k = problem.shape[-1]
     if tuple(v.shape) == (n_k,):
         return
@@ -328,8 +337,8 @@ def check_lead(problem: Problem, lead: Array, array: Any, name: str, grouped: bo
     if lead.ndim == 0:
         return
     heads = array.shape[-3]
-    every_head = np.arange(problem.n_heads)
-    whole = lead.shape[-1] == problem.n_heads and bool((lead % max(1, problem.n_heads) == every_head).all())
+    in_order = np.arange(problem.n_heads)
+    whole = lead.shape[-1] == problem.n_heads and bool((lead % max(1, problem.n_heads) == in_order).all())
     shares = grouped and whole and heads > 0 and problem.n_heads % heads == 0
     if not (broadcasts(tuple(array.shape[:-3]), lead.shape[:-1]) and (shares or heads in (1, lead.shape[-1]))):
         way_out = ", or n_kv_heads in place of n_heads" if grouped and whole else ""

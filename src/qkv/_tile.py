@@ -3,12 +3,21 @@
 Masks and biases are asked for one tile at a time, so none of them is ever expanded to n_q × n_k.
 """
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from qkv._typing import Array, Shape
+
+
+@lru_cache(maxsize=8)
+def every_head(lead: Shape) -> Array:
+    """The flat indices of all heads, in the shape of the axes before n_q; kept for a few shapes, for each map asks."""
+    heads = np.arange(math.prod(lead)).reshape(lead)
+    heads.flags.writeable = False
+    return heads
 
 
 @dataclass(frozen=True)
