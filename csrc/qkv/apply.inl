@@ -4,6 +4,7 @@
 // dtype, once for all of them.
 
 #include "kernel.h"
+#include "overlap.h"
 #include "softmax.h"
 
 namespace qkv {
@@ -43,10 +44,11 @@ struct ApplySpace {
     typedef Work<A> W;
     ScoreSpace<A> score;
     W* side;                 // the scores of a tile that its weights overwrite
+    W* other;                // room for the scores of one more tile, where two overlap
     Query<A>* weights;       // of a tile: in the place of its scores where they are of their size
     Number<A> *rows, *clean;
     Reader<A> keys, values;
-    Number<A>* elements;     // of a tile of values, where those are more than one number
+    Number<A>* elements[2];  // of a tile of values and of the one before, where those are more than one number
     Query<A>* queries;       // [together][elements of q_width · lanes]
     W* outs;                 // [together][v_width · lanes]
 
@@ -58,9 +60,10 @@ struct ApplySpace {
             side = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);
             weights = score.scores;
         } else {
-            side = score.scores;
             weights = arena.take<Query<A>>(kTile<A> / kTerms<A> * lanes);
-            elements = arena.take<Number<A>>(kTile<A> * call.v_width);
+            elements[0] = arena.take<Number<A>>(kTile<A> * call.v_width);
+            elements[1] = arena.take<Number<A>>(kTile<A> * call.v_width);
+            other = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);
         }
         rows = arena.take<Number<A>>(lanes * call.q_width);
         clean = arena.take<Number<A>>(kTile<A> * call.v_width);
@@ -70,14 +73,6 @@ struct ApplySpace {
         outs = arena.take<W>(call.together * call.v_width * lanes);
         return arena.used;
     }
-};
-
-// A tile of values: rows of elements, and whether some number is odd, if that was looked at when they were read.
-template <class A>
-struct Values {
-    const Number<A>* v;
-    int64_t row;
-    bool odd;
 };
 
 // Whether a value of these keys is NaN or infinite.
@@ -108,7 +103,8 @@ void clean_values(const Values<A>& values, int from, int to, int64_t width, Numb
 }
 
 template <class A, int G>
-void add_odd_values(const Values<A>& values, const Part& part, int64_t width, const ApplySpace<A>& space, Work<A>* out) {
+void add_odd_values(const Values<A>& values, const Part& part, int64_t width, const Work<A>* scores,
+                    const ApplySpace<A>& space, Work<A>* out) {
     typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n, terms = kTerms<A>;
     const Number<A>* weights = reinterpret_cast<const Number<A>*>(space.weights);
@@ -117,15 +113,15 @@ void add_odd_values(const Values<A>& values, const Part& part, int64_t width, co
             const Number<A> x = values.v[j / terms * values.row + c * terms + j % terms];
             if (!is_odd(x)) continue;
             for (int lane = 0; lane < lanes; lane++)
-                if (space.side[j * lanes + lane] > W(-__builtin_inf()))
+                if (scores[j * lanes + lane] > W(-__builtin_inf()))
                     out[c * lanes + lane] += wide(x) * wide(weights[(j / terms * lanes + lane) * terms + j % terms]);
         }
 }
 
-// out = keep · out + the weights of the part times the values
+// out = keep · out + the weights of the part times the values; `scores` are those of the weights.
 template <class A, int G>
 QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const Part& part, bool hides,
-                           const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out) {
+                           const Work<A>* scores, const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out) {
     constexpr int lanes = G * Lanes<Work<A>>::n;
     const int from = part.a / kTerms<A>, to = int(up_to(part.b, kTerms<A>) / kTerms<A>);
     bool apart = values.odd;
@@ -136,7 +132,7 @@ QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const 
     for (int64_t c = 0; c < call.v_width; c += kKeysAtOnce)
         multiply_values<A, G>(v + from * row + c * kTerms<A>, row, to - from, space.weights + from * lanes, keep,
                               out + c * lanes);
-    if (apart) add_odd_values<A, G>(values, part, call.v_width, space, out);
+    if (apart) add_odd_values<A, G>(values, part, call.v_width, scores, space, out);
 }
 
 // Values as they are multiplied: where an element is two numbers, those of a pair of keys side by side.
@@ -146,15 +142,20 @@ Values<A> read_values(const Apply<A>& call, int64_t head, int64_t j0, int n, App
     values.v = space.values.read(head, j0, n, &values.row);
     if constexpr (kTerms<A> == 2) {
         const int64_t width = call.v_width;
+        Number<A>* elements = space.elements[j0 / kTile<A> % 2];
         for (int j = 0; j < n; j += 2) {
             const uint16_t *first = values.v + j * values.row, *second = first + values.row;
+            for (int64_t c = 0; c < width; c += 32) {  // cache lines of the next tile, where rows are read in place
+                __builtin_prefetch(first + kTile<A> * values.row + c, 0, 2);
+                __builtin_prefetch(second + kTile<A> * values.row + c, 0, 2);
+            }
             if (j + 1 == n) {
                 for (int64_t c = 0; c < width; c++) space.clean[c] = 0;
                 second = space.clean;
             }
-            values.odd |= interleave(first, second, width, space.elements + j * width);
+            values.odd |= interleave(first, second, width, elements + j * width);
         }
-        values.v = space.elements;
+        values.v = elements;
         values.row = 2 * width;
     }
     return values;
@@ -178,7 +179,8 @@ __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& 
         __builtin_memcpy(space.side + part.a * lanes, space.score.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
     soften<A, G, kMoments>(way.softmax, part, largest, space.score.scores, space.weights, keep);
-    if (values.v) add_values<A, G>(call, values, part, hides, space, keep, way.out);
+    const W* scores = kTerms<A> == 1 ? space.side : space.score.scores;
+    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, keep, way.out);
 }
 
 template <class A, bool kMoments>
@@ -236,6 +238,7 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         last = ways[b].block.last_max > last ? ways[b].block.last_max : last;
     }
     const bool moments = call.rows.asks_moments();
+    [[maybe_unused]] Before<A> before{};
     int64_t begins = first / kTile<A> * kTile<A>, seen = 0;
     for (int64_t j0 = begins; j0 < last; j0 += kTile<A>, seen += kTile<A>) {
         if (seen >= kPatience) {
@@ -248,10 +251,13 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         for (int b = 0; b < count; b++) {
             if (moments)
                 step_any<A, true>(call, head, ways[b], keys, values, space);
+            else if constexpr (kTerms<A> == 2)
+                step_on(call, head, ways[b], keys, values, space, before);
             else
                 step_any<A, false>(call, head, ways[b], keys, values, space);
         }
     }
+    if constexpr (kTerms<A> == 2) finish_before(call, before, space);
     return true;
 }
 

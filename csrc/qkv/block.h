@@ -135,7 +135,16 @@ struct Reader {
     }
 };
 
-// Whether rows can be read where they lie: of the dtype that is multiplied, channels side by side, each number at a multiple of its size.
+// A tile of values: rows of elements, and whether some number is odd, if that was looked at when they were read.
+template <class A>
+struct Values {
+    const Number<A>* v;
+    int64_t row;
+    bool odd;
+};
+
+// Whether rows can be read where they lie: of the dtype that is multiplied, channels side by side in whole elements, each
+// number at a multiple of its size.
 template <class A>
 bool reads_directly(const Rows& rows, int64_t n_heads) {
     const int64_t size = sizeof(Number<A>);

@@ -71,14 +71,13 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
     }
 }
 
-// The scores as the softmax sees them, -inf where hidden; their largest; the lanes that see NaN or an infinite one.
-// Returns whether softcap, biases or masks came in: else every lane sees every key of the part.
+// What becomes of the products of a part, with their largest and the odd anew. Returns whether softcap, biases or masks came
+// in: else every lane sees every key of the part.
 template <class A, int G>
-QKV_INLINE bool score(const Problem& p, int64_t head, const Block<A>& block, const Part& part, const Keys<A>& keys,
-                      ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+QKV_INLINE bool settle_scores(const Problem& p, int64_t head, const Block<A>& block, const Part& part,
+                              ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
     typedef Work<A> W;
     constexpr int lanes = G * Lanes<W>::n;
-    score_products<A, G>(block, p.k.width, part, keys, space, largest, odd);
     const bool cells = p.mask.data || p.bias.data || p.by_distance;
     if (!(part.hides || cells || p.softcap > 0)) return false;
     if (space.raw)
@@ -88,6 +87,14 @@ QKV_INLINE bool score(const Problem& p, int64_t head, const Block<A>& block, con
     if (cells) gather_cells(p, head, block, part, space.extra);
     finish_scores<A, G>(block, part, cells ? space.extra : nullptr, space.scores, largest, odd);
     return true;
+}
+
+// The scores as the softmax sees them, -inf where hidden; their largest; the lanes that see NaN or an infinite one.
+template <class A, int G>
+QKV_INLINE bool score(const Problem& p, int64_t head, const Block<A>& block, const Part& part, const Keys<A>& keys,
+                      ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+    score_products<A, G>(block, p.k.width, part, keys, space, largest, odd);
+    return settle_scores<A, G>(p, head, block, part, space, largest, odd);
 }
 
 }  // namespace

@@ -71,10 +71,22 @@ template <class A, bool kMoments>
 QKV_INLINE Vector<Work<A>> weigh(const Work<A>* score, Vector<Work<A>> shift, int g, Sums<A>& sums) {
     typedef Work<A> W;
     const Vector<W> x = load(score) - shift;
-    const Vector<W> weight = exp(x);
+    Vector<W> weight;
+    if constexpr (kTerms<A> == 1)
+        weight = exp(x);
+    else
+        weight = exp_by_table(x);
     sums.total[g] += weight;
     if (kMoments) sums.moment[g] += weight * larger(all(W(-2000)), x);  // 0 · −inf is not asked for
     return weight;
+}
+
+// The weights of two keys, which are multiplied together.
+template <class A>
+QKV_INLINE void take_pair(Sums<A>& sums, int g, Vector<Work<A>> first, Vector<Work<A>> second, Query<A>* weights) {
+    const Vector<Query<A>> pairs = as_pairs(first, second);
+    sums.rounded[g] = add_pairs(sums.rounded[g], pairs);
+    store(weights, pairs);
 }
 
 template <class A, int G, bool kMoments>
@@ -98,22 +110,18 @@ QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A
                 const Work<A>* at = scores + j * lanes + g * VL;
                 const Vector<Work<A>> first = weigh<A, kMoments>(at, shift[g], g, sums);
                 const Vector<Work<A>> second = weigh<A, kMoments>(at + lanes, shift[g], g, sums);
-                const Vector<Query<A>> pairs = as_pairs(first, second);
-                sums.rounded[g] = add_pairs(sums.rounded[g], pairs);
-                store(weights + j / 2 * lanes + g * VL, pairs);
+                take_pair(sums, g, first, second, weights + j / 2 * lanes + g * VL);
             }
         }
     }
 }
 
-// Takes a tile's scores (a <= j < b) in, as weights exp(score − peak); keep says what older sums are worth.
+// Lets the peak rise to a tile's largest scores where it is left behind: keep says what older sums are worth, and weights of
+// the tile are exp(score − shift).
 template <class A, int G, bool kMoments>
-QKV_INLINE void soften(Softmax<A>& state, const Part& part, const Vector<Work<A>>* largest, Work<A>* scores,
-                       Query<A>* weights, Vector<Work<A>>* keep) {
+QKV_INLINE void raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Vector<Work<A>>* keep, Vector<Work<A>>* shift) {
     typedef Work<A> W;
     const Vector<W> lowest = all(W(-__builtin_inf()));
-    Vector<W> shift[G];
-    Sums<A> sums{};
     for (int g = 0; g < G; g++) {
         const Vector<W> old = state.peak[g];
         const Mask<W> rises = largest[g] > old + all(W(kLazy));
@@ -129,12 +137,26 @@ QKV_INLINE void soften(Softmax<A>& state, const Part& part, const Vector<Work<A>
         state.highest[g] = larger(state.highest[g], largest[g]);
         shift[g] = select<W>(now == lowest, Vector<W>{}, now);
     }
-    weigh_all<A, G, kMoments>(part, shift, scores, weights, sums);
+}
+
+template <class A, int G, bool kMoments>
+QKV_INLINE void add_sums(Softmax<A>& state, const Sums<A>& sums) {
     for (int g = 0; g < G; g++) {
         state.total[g] += sums.total[g];
         if (kTerms<A> > 1) state.rounded[g] += sums.rounded[g];
         if (kMoments) state.moment[g] += sums.moment[g];
     }
+}
+
+// Takes a tile's scores (a <= j < b) in, as weights exp(score − peak).
+template <class A, int G, bool kMoments>
+QKV_INLINE void soften(Softmax<A>& state, const Part& part, const Vector<Work<A>>* largest, Work<A>* scores,
+                       Query<A>* weights, Vector<Work<A>>* keep) {
+    Vector<Work<A>> shift[G];
+    Sums<A> sums{};
+    raise_peak<A, G, kMoments>(state, largest, keep, shift);
+    weigh_all<A, G, kMoments>(part, shift, scores, weights, sums);
+    add_sums<A, G, kMoments>(state, sums);
 }
 
 // What is said of a row; `at` counts the rows of all heads.

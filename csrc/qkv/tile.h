@@ -14,6 +14,14 @@ constexpr int kKeyBlock = 32;  // keys of a tile: 32 × 48 scores are 6 KiB, and
 template <class A>
 constexpr int kTile = kTerms<A> == 1 ? kKeyBlock : 64;  // of bfloat16 twice as many, for they are multiplied two at a time
 
+// Keeps a vector of scores, and takes it into the largest and the odd.
+template <class W>
+QKV_INLINE void take_score(Vector<W> x, W* __restrict to, Vector<W>& largest, Mask<W>& odd) {
+    store(to, x);
+    largest = larger(largest, x);
+    odd |= x - x != Vector<W>{};
+}
+
 // scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys. Takes their largest into
 // `largest`, and into `odd` whether any is NaN or infinite. q is multiplied by factor already, unless that would round it.
 template <class A, int G>
@@ -45,9 +53,7 @@ QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, cons
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) {
             if (kTerms<A> > 1) sum[r][g] *= all(factor);
-            store(scores + (r * G + g) * VL, sum[r][g]);
-            largest[g] = larger(largest[g], sum[r][g]);
-            odd[g] |= sum[r][g] - sum[r][g] != Vector<W>{};
+            take_score<W>(sum[r][g], scores + (r * G + g) * VL, largest[g], odd[g]);
         }
     }
 }

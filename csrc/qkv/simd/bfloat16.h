@@ -43,19 +43,19 @@ QKV_INLINE bool is_odd(uint16_t x) {
 
 // Two rows side by side, `width` numbers, a multiple of the lanes: of each column a pair. Returns whether any is odd.
 QKV_INLINE bool interleave(const uint16_t* first, const uint16_t* second, int64_t width, uint16_t* __restrict to) {
-    __mmask32 found = 0;
+    __m512i worst = _mm512_setzero_si512();
     for (int64_t c = 0; c < width; c += Lanes<uint32_t>::n) {
         const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(first + c)));
         const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(second + c)));
         const __m512i both = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
         const __m512i magnitude = _mm512_and_si512(both, _mm512_set1_epi16(0x7fff));
         // what is below kLeast wraps and is above as well
-        const __m512i above = _mm512_sub_epi16(magnitude, _mm512_set1_epi16(kLeast));
-        found |= _mm512_mask_cmpge_epu16_mask(_mm512_test_epi16_mask(magnitude, magnitude), above,
-                                              _mm512_set1_epi16(kInfinite - kLeast));
+        const __m512i above = _mm512_maskz_sub_epi16(_mm512_test_epi16_mask(magnitude, magnitude), magnitude,
+                                                     _mm512_set1_epi16(kLeast));
+        worst = _mm512_max_epu16(worst, above);
         _mm512_storeu_si512(to + 2 * c, both);
     }
-    return found != 0;
+    return _mm512_cmpge_epu16_mask(worst, _mm512_set1_epi16(kInfinite - kLeast)) != 0;
 }
 
 }  // namespace

@@ -28,6 +28,41 @@ QKV_INLINE Vector<float> exp(Vector<float> x) {
     return select<float>(x < all(-87.3f), Vector<float>{}, scaled);
 }
 
+#if defined(__AVX512F__)
+// The same with fewer multiplications, within 2.5 ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What adds,
+// shifts and looks up does not take the units that multiply, which the kernels have too few of. In steps, so that other work
+// can be put between them. NaN gives 0.
+alignas(64) constexpr uint32_t kPowers[32] = {  // 2^(i / 32), its bits less i where `t` will add it
+    0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
+    0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
+    0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
+    0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3};
+struct ExpByTable {
+    Vector<float> r, t, power;
+
+    __attribute__((always_inline)) void begin(Vector<float> x) { r = larger(x * all(1.44269504f), all(-127.0f)); }
+    __attribute__((always_inline)) void split() {
+        const Vector<float> magic = all(393216.0f);  // 1.5 · 2^18: adding it leaves a multiple of 1/32
+        t = r + magic;
+        r -= t - magic;
+    }
+    __attribute__((always_inline)) void look_up() {
+        const __m512i low = _mm512_load_si512(kPowers), high = _mm512_load_si512(kPowers + 16);
+        power = (Vector<float>)((Mask<float>)_mm512_permutex2var_epi32(low, (__m512i)t, high) + ((Mask<float>)t << 18));
+    }
+    __attribute__((always_inline)) void raise() { r *= all(0.24022649f) * r + all(0.6931573f); }
+    __attribute__((always_inline)) Vector<float> value() const { return power * r + power; }
+};
+QKV_INLINE Vector<float> exp_by_table(Vector<float> x) {
+    ExpByTable e;
+    e.begin(x);
+    e.split();
+    e.look_up();
+    e.raise();
+    return e.value();
+}
+#endif
+
 // double: the series 1 / k! to degree 13, whose rest on [-ln2/2, ln2/2] is below 5e-18.
 QKV_INLINE Vector<double> exp(Vector<double> x) {
     constexpr double c[14] = {1.0,         1.0,          1.0 / 2,       1.0 / 6,        1.0 / 24,
