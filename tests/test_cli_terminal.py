@@ -26,16 +26,15 @@ def environment(**changes):
     return {name: value for name, value in os.environ.items() if name not in dropped} | {"TERM": "xterm"} | changes
 
 
-def on_a_terminal(columns, words=(), **variables):
-    """What the command sends to a terminal of this many columns."""
+def on_a_terminal(columns, command=LOOK, errors=subprocess.DEVNULL, **variables):
+    """What a command sends to a terminal of this many columns; with errors=None also what it says on stderr."""
     import pty
     import termios
 
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (50, columns))
-    running = subprocess.Popen(
-        [*LOOK, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**variables)
-    )
+    errors = theirs if errors is None else errors
+    running = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=errors, env=environment(**variables))
     os.close(theirs)
     parts = []
     with suppress(OSError):  # a closed terminal reads as an error
@@ -149,3 +148,39 @@ def test_an_output_of_another_encoding_gets_what_it_can_show(monkeypatch):
     monkeypatch.setattr(sys, "stdout", narrow)
     _terminal.write("weight │ 0.71 ██")
     assert narrow.buffer.getvalue() == b"weight ? 0.71 ??\n"
+
+
+# The bar.
+
+SLOWLY = """
+import sys, time
+from qkv.cli import _bar, _source, main
+_bar.PATIENCE = float(sys.argv.pop(1))
+load = _source.load
+_source.load = lambda name: (time.sleep(0.5), load(name))[1]
+sys.exit(main())
+"""
+
+
+def slowly(verb, patience):
+    return [sys.executable, "-c", SLOWLY, str(patience), verb, "--model", "induction"]
+
+
+@needs_posix
+@pytest.mark.parametrize("verb", ["look", "heads"])
+def test_work_that_takes_a_while_shows_a_bar_that_goes_again(verb):
+    sent = on_a_terminal(80, slowly(verb, 0.05), errors=None)
+    bar, _, page = sent.rpartition("\x1b[?25h")  # the cursor is there again
+    assert "loading induction" in bar
+    assert "\x1b[2K" in bar + page  # its line is cleared
+    assert "loading" not in page
+    assert "induction" in page
+
+
+@needs_posix
+@pytest.mark.parametrize("verb", ["look", "heads"])
+def test_quick_work_and_a_pipe_see_no_bar(verb):
+    assert "loading" not in on_a_terminal(80, slowly(verb, 30), errors=None)
+    done = subprocess.run(slowly(verb, 0), env=environment(), capture_output=True, check=True)
+    assert done.stderr == b""
+    assert b"loading" not in done.stdout

@@ -15,7 +15,7 @@ import pytest
 import qkv
 import running
 from cases.definition import DTYPES, bits, normal, qkv_arrays
-from qkv import _kernel
+from running import python
 
 COMPILED = [name for name in running.NAMES if name != "walk"]
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled part of the package is not there")
@@ -32,17 +32,6 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def _threads_go_back() -> Iterator[None]:
     yield
     qkv.set_num_threads(None)
-
-
-def python(code: str, seconds: float = 60, **environment: str) -> str:
-    """What a fresh Python prints that runs this code; a hang is a failure."""
-    env = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "QKV_KERNEL")}
-    env |= {"PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds, env=env, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.strip()
 
 
 # Bits.
@@ -94,15 +83,22 @@ def test_a_number_of_threads_that_is_none_is_refused(n):
         qkv.set_num_threads(n)
 
 
-def test_the_number_of_threads_is_what_was_said_last(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert _kernel.core.thread_count() == 5
-    qkv.set_num_threads(np.int64(3))
-    assert _kernel.core.thread_count() == 3
-    qkv.set_num_threads(None)
-    assert _kernel.core.thread_count() == 5
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    assert _kernel.core.thread_count() == len(os.sched_getaffinity(0))
+SAYS = """
+import numpy as np, os, qkv
+from qkv._kernel import core
+said = [core.thread_count()]
+for n in (np.int64(3), None):
+    qkv.set_num_threads(n)
+    said.append(core.thread_count())
+os.environ["OMP_NUM_THREADS"] = "7"  # too late, as for every other library
+print(*said, core.thread_count(), len(os.sched_getaffinity(0)))
+"""
+
+
+def test_the_number_of_threads_is_what_was_said_last():
+    assert python(SAYS, OMP_NUM_THREADS="5").split()[:4] == ["5", "3", "5", "5"]
+    usual, three, again, later, cpus = python(SAYS).split()
+    assert (usual, three, again, later) == (cpus, "3", cpus, cpus)
 
 
 CALLS = "import os, numpy as np, qkv; x = np.ones((4, 700, 64), np.float32); y = qkv.attention(x, x, x)"

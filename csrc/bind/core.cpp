@@ -131,10 +131,18 @@ class Problem {
     Array last_, sinks_;
 };
 
-// Ctrl-C is noticed now and then: Python's handler sets an error, which ends the work and is raised afterwards.
-bool no_signal(void*, int64_t, int64_t) {
+// What a long call does now and then: signals, of which Ctrl-C sets an error, and whoever listens to its progress. An error
+// ends the work and is raised afterwards.
+bool tell(void*, double done) {
     nb::gil_scoped_acquire held;
-    return PyErr_CheckSignals() == 0;
+    if (PyErr_Occurred() || PyErr_CheckSignals() != 0) return false;
+    try {
+        nb::module_::import_("qkv._progress").attr("reached")(done);
+    } catch (nb::python_error& error) {
+        error.restore();
+        return false;
+    }
+    return true;
 }
 
 // Calls run(kernel, how to run in parallel) without the GIL.
@@ -142,10 +150,15 @@ template <class Run>
 void without_gil(const std::string& name, const Run& run) {
     const Kernel* kernel = qkv::find_kernel(name.c_str());
     if (!kernel || !kernel->runs_here()) throw nb::value_error("this kernel does not run here");
+    int64_t lacking = 0;
+    const qkv::Parallel parallel{qkv::thread_count(), tell, nullptr, &lacking};
     {
         nb::gil_scoped_release released;
-        run(*kernel, qkv::Parallel{qkv::thread_count(), no_signal, nullptr});
+        run(*kernel, parallel);
     }
+    if (!PyErr_Occurred() && lacking)
+        PyErr_Format(PyExc_MemoryError, "a thread of the kernel needs %lld bytes of scratch memory, and there are none left; "
+                     "qkv.set_num_threads(1) needs least", static_cast<long long>(lacking));
     if (PyErr_Occurred()) throw nb::python_error();
 }
 
@@ -189,5 +202,6 @@ NB_MODULE(_core, m) {
     m.def("thread_count", &qkv::thread_count);
     m.def("set_threads", &qkv::set_threads);
     m.def("leave_openmp", &qkv::leave_openmp);
+    m.def("scratch_held", &qkv::scratch_held);
     m.def("thread_source", [] { return std::string(qkv::thread_source()); });
 }

@@ -12,8 +12,8 @@ namespace QKV_ISA {
 namespace {
 
 constexpr int kBlocks = 8;              // blocks of queries of a task: 384 queries in float32
-constexpr int64_t kScratch = 3 << 20;   // bytes of one thread that the blocks may take
-constexpr int64_t kPatience = 1 << 13;  // keys between two looks at whether the call is to end early
+constexpr int64_t kScratch = 4 << 20;   // bytes that a thread may take, unless one block of very wide rows needs more
+constexpr int64_t kPatience = 1 << 18;  // numbers of keys and values between two looks at whether the call is to end early
 
 template <class A>
 struct Apply {
@@ -239,10 +239,11 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
     }
     const bool moments = call.rows.asks_moments();
     [[maybe_unused]] Before<A> before{};
-    int64_t begins = first / kTile<A> * kTile<A>, seen = 0;
-    for (int64_t j0 = begins; j0 < last; j0 += kTile<A>, seen += kTile<A>) {
+    const int64_t begins = first / kTile<A> * kTile<A>;
+    int64_t seen = 0;
+    for (int64_t j0 = begins; j0 < last; j0 += kTile<A>, seen += kTile<A> * (p.k.width + call.v_width + 1)) {
         if (seen >= kPatience) {
-            if (!go_on()) return false;
+            if (!go_on(double(j0 - begins) / double(last - begins))) return false;
             seen = 0;
         }
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kTile<A> ? p.n_k - j0 : kTile<A>)};
@@ -267,6 +268,7 @@ void apply_task(void* context, int64_t task) {
     const Problem& p = call.problem;
     ApplySpace<A> space{};
     char* memory = static_cast<char*>(scratch(space.take(Arena{nullptr}, call)));
+    if (!memory) return;
     space.take(Arena{memory}, call);
     const int64_t head = task / call.tasks, group = call.tasks - 1 - task % call.tasks;  // under causal the longest first
     const int64_t begins = group * call.together, lanes = kGroups * Lanes<Work<A>>::n;
@@ -294,13 +296,10 @@ bool apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
     typedef Work<A> W;
     bool finite = true;
     if (problem.n_heads == 0 || problem.rows.size() == 0) return finite;
-    constexpr int64_t VL = Lanes<W>::n, lanes = kGroups * VL;
+    constexpr int64_t VL = Lanes<W>::n;
     const Grid grid = Grid::of<W>(problem.rows);
-    const int64_t q_width = up_to(problem.q.width, VL * kTerms<A>), v_width = v ? up_to(v->width, VL > kKeysAtOnce ? VL : kKeysAtOnce) : 0;
-    const int64_t fits = kScratch / (int64_t(sizeof(W)) * (q_width + v_width + 1) * lanes);
-    int64_t together = fits < 1 ? 1 : fits < kBlocks ? fits : kBlocks;
-    // enough tasks that no thread waits long for the last one
-    while (together > 1 && problem.n_heads * ((grid.blocks + together - 1) / together) < 4 * parallel.threads) together /= 2;
+    const int64_t q_width = up_to(problem.q.width, VL * kTerms<A>);
+    const int64_t v_width = v ? up_to(v->width, VL > kKeysAtOnce ? VL : kKeysAtOnce) : 0;
     Apply<A> call{problem,
                   v,
                   out,
@@ -311,8 +310,14 @@ bool apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
                   v && reads_directly<A>(*v, problem.n_heads) && v->width == v_width,
                   q_width,
                   v_width,
-                  int(together),
-                  (grid.blocks + together - 1) / together};
+                  kBlocks,
+                  0};
+    ApplySpace<A> space{};
+    while (call.together > 1 && space.take(Arena{nullptr}, call) > kScratch) call.together--;
+    // enough tasks that no thread waits long for the last one
+    auto tasks = [&] { return (grid.blocks + call.together - 1) / call.together; };
+    while (call.together > 1 && problem.n_heads * tasks() < 4 * parallel.threads) call.together /= 2;
+    call.tasks = tasks();
     run_tasks(parallel, problem.n_heads * call.tasks, apply_task<A>, &call);
     return finite;
 }

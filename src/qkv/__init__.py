@@ -9,6 +9,7 @@ from qkv import biases, errors, formula, masks, measures, scores
 from qkv._kernel import Kernel, kernels, set_num_threads
 from qkv._map import AttentionMap, attend, attention
 from qkv._merge import merge
+from qkv._progress import progress
 from qkv._rollout import rollout
 from qkv.errors import (
     ArgumentError,
@@ -44,6 +45,7 @@ __all__ = [
     "masks",
     "measures",
     "merge",
+    "progress",
     "rollout",
     "scores",
     "set_num_threads",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qkv import _tiles, biases, masks, scores
+from qkv import _progress, _tiles, biases, masks, scores
 from qkv._arrays import dtype_name, host, memory
 from qkv._problem import Problem
 from qkv._typing import Array, Shape
@@ -84,7 +84,10 @@ def _chosen(wanted: str | None) -> str:
 
 
 def set_num_threads(n: int | None) -> None:
-    """How many threads a kernel may use; None goes back to OMP_NUM_THREADS, or the CPUs of this process."""
+    """How many threads a kernel may use; None goes back to OMP_NUM_THREADS, or the CPUs of this process.
+
+    What threadpoolctl or torch.set_num_threads limits while the process runs stays a limit: the smaller number counts.
+    """
     if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
         raise ArgumentError(f"n of set_num_threads is {n!r}; expected an integer >= 1, or None for the default")
     if core is not None:
@@ -189,9 +192,9 @@ def _room(problem: Problem, lead: Shape, v: Any) -> Any:
 def _call(problem: Problem, form: Form, lead: Array, v: Any, out: Any, rows: Any = NOTHING) -> bool:
     """Have the chosen kernel fill `out` and `rows`: -> whether all of `out` is finite."""
     described = Described(problem, form, lead.reshape(-1), slice(0, problem.shape[-2]))
-    if v is None:
-        return core.apply(chosen(), described.problem, None, (), None, rows)
-    return core.apply(chosen(), described.problem, described.rows(v), lead.shape, memory(out), rows)
+    values, shape, into = (None, (), None) if v is None else (described.rows(v), lead.shape, memory(out))
+    with _progress.whole(lead.size * problem.shape[-2]):
+        return core.apply(chosen(), described.problem, values, shape, into, rows)
 
 
 class Described:

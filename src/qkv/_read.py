@@ -6,6 +6,7 @@ import numpy as np
 
 from qkv._arrays import NUMPY, dtype_name, host
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem
+from qkv._progress import Work
 from qkv._tiles import Rows, read_all_stages, read_scores, row_sums, weights_of
 from qkv._typing import Array, DType
 
@@ -30,6 +31,7 @@ def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) 
     out = _empty(problem, stage, (len(heads), len(i), len(j)))
     if not out.size:
         return out
+    work = Work(len(heads) * len(i))
     for place, here in problem.heads(heads):
         for row_at, rows in _by_tile(i, QUERY_TILE):
             sums = row_sums(problem, here, rows) if stage == "weight" else None
@@ -38,6 +40,7 @@ def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) 
                 if cells is not None:
                     picked = cells[:, (i[row_at] - rows.start)[:, None], j[key_at] - keys.start]
                     out[place, row_at[:, None], key_at] = picked
+            work.advance(len(here) * len(row_at))
     return out
 
 

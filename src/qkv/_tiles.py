@@ -13,6 +13,7 @@ import numpy as np
 
 from qkv._arrays import NUMPY, Library, host, in_order
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem, visible
+from qkv._progress import Work
 from qkv._tile import Tile
 from qkv._typing import Array, Shape
 
@@ -231,8 +232,11 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
 
     v: (…, n_k, d_v), its leading axes broadcasting to those of lead, the last maybe shared -> (*lead, n_q, d_v).
     """
-    places = [place for place, _ in problem.heads(lead.reshape(-1))]
-    groups = [[apply_rows(problem, lead, v, place, rows) for rows in problem.row_tiles] for place in places]
+    work = Work(lead.size * problem.shape[-2])
+    groups = [
+        [apply_rows(problem, lead, v, place, rows) for rows in work.rows(problem.row_tiles, len(heads))]
+        for place, heads in problem.heads(lead.reshape(-1))
+    ]
     return _join(problem, groups, (*lead.shape, problem.shape[-2], v.shape[-1]))
 
 
@@ -260,11 +264,11 @@ def apply_rows(problem: Problem, lead: Array, v: Any, place: slice, rows: slice)
 def apply_transposed(problem: Problem, lead: Array, x: Any) -> Any:
     """A.T @ x in two walks over the keys: (…, n_q, c), leading axes as for `apply` -> (*lead, n_k, c)."""
     home, n_heads = problem.library, lead.shape[-1] if lead.ndim else 1
-    groups = []
+    groups, work = [], Work(lead.size * problem.shape[-2])
     for place, heads in problem.heads(lead.reshape(-1)):
         at = _places(place, lead.shape)
         sums = [_zeros(problem, len(heads), keys, x) for keys in problem.key_tiles]
-        for rows in problem.row_tiles:
+        for rows in work.rows(problem.row_tiles, len(heads)):
             row = row_sums(problem, heads, rows)
             part = rows_of(problem, x, at, rows, n_heads)
             for tile, keys in enumerate(problem.key_tiles):
@@ -321,8 +325,9 @@ def walk(problem: Problem, chosen: Array, watchers: list[Watcher]) -> None:
     """
     weighing = [watcher for watcher in watchers if type(watcher).weights is not Watcher.weights]
     scoring = [watcher for watcher in watchers if type(watcher).scores is not Watcher.scores]
+    work = Work(len(chosen) * problem.shape[-2])
     for place, heads in problem.heads(chosen):
-        for rows in problem.row_tiles:
+        for rows in work.rows(problem.row_tiles, len(heads)):
             running = Running(problem, heads, rows)
             for keys in problem.key_tiles:
                 scores = read_scores(problem, heads, rows, keys)

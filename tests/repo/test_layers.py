@@ -13,7 +13,7 @@ from repo.tree import PACKAGE, ROOT, parsed, python_files, relative
 LINE: tuple[tuple[str, ...], ...] = (
     ("formula", "errors"),
     ("_typing",),
-    ("_arrays",),
+    ("_arrays", "_progress"),
     ("_broadcast",),
     ("_tile",),
     ("_alignment",),

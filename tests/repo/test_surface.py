@@ -18,7 +18,7 @@ ERRORS = [
 SURFACE = {
     "qkv": [
         "AttentionMap", "KVCache", "Kernel", "MultiHead", *ERRORS, "attend", "attention", "biases", "errors",
-        "formula", "kernels", "masks", "measures", "merge", "rollout", "scores", "set_num_threads", "trace",
+        "formula", "kernels", "masks", "measures", "merge", "progress", "rollout", "scores", "set_num_threads", "trace",
     ],
     "qkv.biases": ["Bias", "alibi", "alibi_slopes", "dense", "relative"],
     "qkv.cli": ["main"],

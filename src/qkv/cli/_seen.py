@@ -1,6 +1,7 @@
 """What there is to see in one head on one text: chosen from the options and computed, not yet written."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,15 +43,20 @@ class Seen:
     top: list[int]
 
 
-def see(model: Reader, text: str, layer: int | None, head: int | None, query: str | None) -> Seen:
-    """Run the model over the text and look; None is the head most worth it, and its most decided query."""
+def see(
+    model: Reader, text: str, layer: int | None, head: int | None, query: str | None, advance: Callable[[], None]
+) -> Seen:
+    """Run the model over the text and look; None is the head most worth it, and its most decided query.
+
+    advance: called after each layer.
+    """
     _check_head(model, layer, head)
     ids, tokens = _source.tokens(model, text)
     at = None if query is None else find_query(query, tokens)
     run = model.run(ids)
     own = model.own(ids)
     sinks = own | (np.arange(len(ids)) == 0)
-    heads = survey(run, ids, sinks)
+    heads = survey(run, ids, sinks, advance)
     if layer is None or head is None:
         layer, head = heads.best(layer)
     weights = run.maps[layer][head]

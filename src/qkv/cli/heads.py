@@ -1,15 +1,13 @@
 """`qkv heads`: every head of a trained model in numbers."""
 
-import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from qkv import models
 from qkv.cli import _ranking, _source, _terminal
+from qkv.cli._bar import bar
 from qkv.cli._errors import Failure, Usage
 from qkv.cli._ranking import Ranking
 from qkv.models import Reader
@@ -45,20 +43,20 @@ def heads(
         raise Usage("TEXT is one argument: put it between quotes")
     if sort is not None and sort not in NAMES:
         raise Usage(f"--sort must be one of {', '.join(NAMES)}, got {_terminal.quote(sort)}")
-    with _bar() as bar:
-        task = bar.add_task(f"loading {model}", total=None)
+    given = None if text is None else _source.read(text)
+    with bar(f"loading {model}") as shown:
         chosen = _source.load(model)
         if layer is not None and not 0 <= layer < chosen.n_layers:
             raise Usage(f"--layer is {layer}, but {chosen.name} has layers 0 to {chosen.n_layers - 1}")
-        words = chosen.default_text if text is None else _source.read(text)
+        words = chosen.default_text if given is None else given
         count = chosen.n_heads * (chosen.n_layers if layer is None else 1)
-        bar.update(task, description=f"heads of {chosen.name}", total=count)
-        ranking = _rank(chosen, words, sort, layer, lambda: bar.advance(task))
-    shown = ranking.heads[:top]
+        shown.step(f"heads of {chosen.name}", count)
+        ranking = _rank(chosen, words, sort, layer, shown.advance)
+    first = ranking.heads[:top]
     if as_json:
-        _terminal.write(_ranking.as_json(ranking, shown))
+        _terminal.write(_ranking.as_json(ranking, first))
     else:
-        _terminal.write(_ranking.page(ranking, shown, _terminal.stdout_colour(), _terminal.stdout_width()))
+        _terminal.write(_ranking.page(ranking, first, _terminal.stdout_colour(), _terminal.stdout_width()))
 
 
 def _rank(model: Reader, text: str, sort: str | None, layer: int | None, advance: Callable[[], None]) -> Ranking:
@@ -75,9 +73,3 @@ def _rank(model: Reader, text: str, sort: str | None, layer: int | None, advance
             raise Failure(f"TEXT cannot tell {sort}: fewer queries can show it than a mean needs")
         found.sort(key=lambda head: -(head.weight[sort] or 0.0))
     return Ranking(model, text, tokens, tuple(found), sort, layer)
-
-
-def _bar() -> Progress:
-    """A progress bar on stderr where that is a terminal; it is gone when the work is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())

@@ -7,6 +7,7 @@ import typer
 
 from qkv import draw, models
 from qkv.cli import _report, _source, _terminal
+from qkv.cli._bar import bar
 from qkv.cli._errors import Failure, Usage
 from qkv.cli._seen import Seen, see
 
@@ -42,8 +43,11 @@ def look(
         raise Usage("TEXT is one argument: put it between quotes")
     if out is not None and out.suffix.lower() not in PICTURES:
         raise Usage(f"--out {out} must end in {' or '.join(PICTURES)}")
-    chosen = _source.load(model)
-    seen = see(chosen, chosen.default_text if text is None else _source.read(text), layer, head, query)
+    given = None if text is None else _source.read(text)
+    with bar(f"loading {model}") as shown:
+        chosen = _source.load(model)
+        shown.step(f"layers of {chosen.name}", chosen.n_layers)
+        seen = see(chosen, chosen.default_text if given is None else given, layer, head, query, shown.advance)
     if out is not None:
         _save(out, seen)
     if as_json:

@@ -96,14 +96,18 @@ class Survey:
         return next((each for each in self.findings if (each.layer, each.head) == (layer, head)), None)
 
 
-def survey(run: Pass, ids: Array, sinks: Array) -> Survey:
-    """Look at every head of a run over the ids, (n,); sinks: bool (n,), the keys that say nothing about the text."""
+def survey(run: Pass, ids: Array, sinks: Array, advance: Callable[[], None] = lambda: None) -> Survey:
+    """Look at every head of a run over the ids, (n,); sinks: bool (n,), the keys that say nothing about the text.
+
+    advance: called after each layer.
+    """
     wanted = [pattern.measure(ids) for pattern in PATTERNS]
     layers = []
     for layer, map_ in enumerate(run.maps):
         moved = run.value_weighted(layer)
         by_value = [None] * len(wanted) if moved is None else moved.measure(*wanted)
         layers.append((map_.measure(*wanted), by_value, run.even(layer)[:1].measure(*wanted)))
+        advance()
     found: dict[tuple[int, int], Finding] = {}
     too_few = {}
     for place, pattern in enumerate(PATTERNS):
