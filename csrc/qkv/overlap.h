@@ -67,13 +67,15 @@ QKV_INLINE void fade(Fading<A>& old, int j, int g, ExpByTable (&e)[2]) {
     }
 }
 
-// Products of kTerms · kSome channels from c on, then step n.
+// Products of kSome elements, then step n; and so on with the next.
 template <class A, int G, int kSome, int n, class Multiply>
-QKV_INLINE void advance(const Multiply& multiply, int64_t& c, Fading<A>& old, int j, ExpByTable (&e)[2]) {
+QKV_INLINE void advance(const Multiply& multiply, int64_t at, Fading<A>& old, int j, ExpByTable (&e)[2]) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kSome; i++, c += kTerms<A>) multiply(c);
-    if constexpr (n < G * kSteps) fade<A, G, n % kSteps>(old, j, n / kSteps, e);
-    if constexpr (n < G * kSteps) advance<A, G, kSome, n + 1>(multiply, c, old, j, e);
+    for (int i = 0; i < kSome; i++) multiply(at + n * kSome + i);
+    if constexpr (n < G * kSteps) {
+        fade<A, G, n % kSteps>(old, j, n / kSteps, e);
+        advance<A, G, kSome, n + 1>(multiply, at, old, j, e);
+    }
 }
 
 // As multiply_keys, for kKeysOverlapped keys of a row of 64 · kSome numbers; keys j to j + 3 of the tile before fade.
@@ -82,21 +84,20 @@ QKV_INLINE void multiply_keys_over(const Number<A>* __restrict k, int64_t k_row,
                                    float* __restrict scores, Vector<float>* largest, Mask<float>* odd, Fading<A>& old, int j) {
     constexpr int VL = Lanes<float>::n;
     Vector<float> sum[kKeysOverlapped][G] = {};
-    const auto multiply = [&](int64_t c) __attribute__((always_inline)) {
+    const auto multiply = [&](int64_t element) __attribute__((always_inline)) {
         Vector<Query<A>> query[G];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) query[g] = load(q + (c / kTerms<A> * G + g) * VL);
+        for (int g = 0; g < G; g++) query[g] = load(q + (element * G + g) * VL);
 #pragma GCC unroll 4
         for (int r = 0; r < kKeysOverlapped; r++) {
-            const Vector<Query<A>> key = spread(k + r * k_row + c);
+            const Vector<Query<A>> key = spread(k + r * k_row + element * kTerms<A>);
 #pragma GCC unroll 3
             for (int g = 0; g < G; g++) sum[r][g] = multiply_add(sum[r][g], key, query[g]);
         }
     };
-    int64_t c = 0;
     for (int i = 0; i < kKeysOverlapped; i += 2) {
         ExpByTable e[2];
-        advance<A, G, kSome, 0>(multiply, c, old, j + i, e);
+        advance<A, G, kSome, 0>(multiply, i / 2 * (G * kSteps + 1) * kSome, old, j + i, e);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kKeysOverlapped; r++) {

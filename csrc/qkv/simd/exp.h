@@ -29,9 +29,9 @@ QKV_INLINE Vector<float> exp(Vector<float> x) {
 }
 
 #if defined(__AVX512F__)
-// The same with fewer multiplications, within 2.5 ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What adds,
-// shifts and looks up does not take the units that multiply, which the kernels have too few of. In steps, so that other work
-// can be put between them. NaN gives 0.
+// The same with fewer multiplications, within 2 + 1.5 |x| ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What
+// adds, shifts and looks up does not take the units that multiply, which the kernels have too few of. In steps, so that
+// other work can be put between them. NaN gives 0.
 alignas(64) constexpr uint32_t kPowers[32] = {  // 2^(i / 32), its bits less i where `t` will add it
     0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
     0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
