@@ -49,7 +49,10 @@ void gather(const Rows& rows, int64_t head, int64_t start, int64_t n, int64_t le
     const char* from = rows.data + rows.at[head] + start * rows.row;
     for (int64_t i = 0; i < n; i++, from += rows.row, to += length) {
         if constexpr (sizeof(W) == 2) {
-            for (int64_t c = 0; c < rows.width; c++) to[c] = read<W>(from + c * rows.column);
+            if (rows.column == 2)
+                __builtin_memcpy(to, from, 2 * uint64_t(rows.width));
+            else
+                for (int64_t c = 0; c < rows.width; c++) to[c] = read<W>(from + c * rows.column);
         } else switch (rows.dtype) {  // outside the loop over channels, so that each of them is a plain loop
             case DType::f16:
                 for (int64_t c = 0; c < rows.width; c++) to[c] = widen<W>(from + c * rows.column, DType::f16);
