@@ -19,7 +19,10 @@ struct Softmax {
     typedef Work<A> W;
     Vector<W> peak[kGroups];     // what scores are taken relative to: within kLazy of the largest score so far
     Vector<W> total[kGroups];    // sum of exp(score − peak)
-    Vector<W> rounded[kGroups];  // the same of weights as they are multiplied, where that rounds them
+    // The same of weights as they are multiplied, where that rounds them. Outputs are divided by it: what rounding does to a
+    // weight is then taken out again where that weight is most of the row. With the exact sum the error was a sixth larger
+    // for scores that spread over 4 nats, and hardly another one for those that spread over 1.
+    Vector<W> rounded[kGroups];
     Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), for the entropy
     Vector<W> highest[kGroups];  // the largest score, the sink's among them
     Vector<W> raw[kGroups];      // the largest score over the keys, before softcap and bias
