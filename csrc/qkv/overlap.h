@@ -106,6 +106,21 @@ QKV_INLINE void multiply_keys_over(const Number<A>* __restrict k, int64_t k_row,
     }
 }
 
+// All keys of a tile. Not inlined: what surrounds the loop would cost it registers.
+template <class A, int G, int kSome>
+__attribute__((noinline)) void multiply_tile_over(const Keys<A>& keys, const Block<A>& block, float* scores,
+                                                  Vector<float>* into_largest, Mask<float>* into_odd, Fading<A>& into) {
+    Vector<float> largest[G];
+    Mask<float> odd[G] = {};
+    for (int g = 0; g < G; g++) largest[g] = all(-__builtin_inff());
+    Fading<A> old = into;
+    for (int j = 0; j < kTile<A>; j += kKeysOverlapped)
+        multiply_keys_over<A, G, kSome>(keys.k + j * keys.row, keys.row, block.q, block.factor,
+                                        scores + j * G * Lanes<float>::n, largest, odd, old, j);
+    into.sums = old.sums;
+    for (int g = 0; g < G; g++) into_largest[g] = largest[g], into_odd[g] = odd[g];
+}
+
 template <class A>
 constexpr Part whole_tile() {
     return {0, 0, kTile<A>, false};
@@ -133,11 +148,8 @@ __attribute__((noinline)) void step_over(const Apply<A>& call, int64_t head, Way
     Vector<float> largest[G];
     Mask<float> odd[G];
     if (before.way) {
-        for (int g = 0; g < G; g++) largest[g] = all(-__builtin_inff()), odd[g] = Mask<float>{};
         Fading<A> old{before.scores, space.weights, before.shift, {}};
-        for (int j = 0; j < kTile<A>; j += kKeysOverlapped)
-            multiply_keys_over<A, G, kSome>(keys.k + j * keys.row, keys.row, way.block.q, way.block.factor, scores + j * lanes,
-                                            largest, odd, old, j);
+        multiply_tile_over<A, G, kSome>(keys, way.block, scores, largest, odd, old);
         add_sums<A, G, false>(before.way->softmax, old.sums);
         add_values<A, G>(call, before.values, whole_tile<A>(), true, before.scores, space, before.keep, before.way->out);
     } else {
