@@ -141,7 +141,7 @@ template <class A, int kSome>
 __attribute__((noinline)) void step_over(const Apply<A>& call, int64_t head, Way<A>& way, const Part& part,
                                          const Keys<A>& keys, const Values<A>& values, ApplySpace<A>& space,
                                          Before<A>& before) {
-    constexpr int G = kGroups, lanes = G * Lanes<float>::n;
+    constexpr int G = kGroups;
     float* scores = space.other;
     space.other = space.score.scores;
     space.score.scores = scores;
