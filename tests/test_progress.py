@@ -150,11 +150,12 @@ def test_a_part_of_the_work_is_told_as_rows_of_the_whole(often):
             for _ in range(8):
                 part.advance(1)
         with whole.part(100):
-            _progress.reached(0.5)
-            _progress.reached(1.0)
+            _progress.reached(0.5, 8)
+            _progress.reached(1.0, 8)
+            _progress.finished(8)
 
     done = [done for done, _ in told(work)]
-    assert done == [25, 50, 75, 100, 125, 150, 175, 200, 250, 299, 300]
+    assert done == [25, 50, 75, 100, 125, 150, 175, 200, 250, 287, 300]
 
 
 def test_what_cannot_be_called_is_refused():

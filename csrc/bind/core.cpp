@@ -133,11 +133,11 @@ class Problem {
 
 // What a long call does now and then: signals, of which Ctrl-C sets an error, and whoever listens to its progress. An error
 // ends the work and is raised afterwards.
-bool tell(void*, double done) {
+bool tell(void* rows, double done) {
     nb::gil_scoped_acquire held;
     if (PyErr_Occurred() || PyErr_CheckSignals() != 0) return false;
     try {
-        nb::module_::import_("qkv._progress").attr("reached")(done);
+        nb::module_::import_("qkv._progress").attr("reached")(done, *static_cast<const int64_t*>(rows));
     } catch (nb::python_error& error) {
         error.restore();
         return false;
@@ -145,13 +145,13 @@ bool tell(void*, double done) {
     return true;
 }
 
-// Calls run(kernel, how to run in parallel) without the GIL.
+// Calls run(kernel, how to run in parallel) without the GIL, over so many rows of the map.
 template <class Run>
-void without_gil(const std::string& name, const Run& run) {
+void without_gil(const std::string& name, int64_t rows, const Run& run) {
     const Kernel* kernel = qkv::find_kernel(name.c_str());
     if (!kernel || !kernel->runs_here()) throw nb::value_error("this kernel does not run here");
     int64_t lacking = 0;
-    const qkv::Parallel parallel{qkv::thread_count(), tell, nullptr, &lacking};
+    const qkv::Parallel parallel{qkv::thread_count(), tell, &rows, &lacking};
     {
         nb::gil_scoped_release released;
         run(*kernel, parallel);
@@ -172,7 +172,7 @@ bool apply(const std::string& name, const Problem& problem, nb::handle v, Sizes 
     const qkv::RowResults said{peak.data<void>(),    total.data<void>(),     lse.data<void>(),
                                entropy.data<void>(), max_score.data<void>(), max_key.data<int64_t>()};
     bool finite = true;
-    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+    without_gil(name, problem.problem.n_heads * problem.problem.rows.size(), [&](const Kernel& kernel, const qkv::Parallel& parallel) {
         finite = kernel.apply(problem.problem, values.array.there() ? &v_rows : nullptr, means.data<void>(), said, parallel);
     });
     return finite;

@@ -83,7 +83,7 @@ void Call::work() {
 // Without a task left, the calling thread still polls while others have one; in a call so short that it was never polled,
 // they are done before a nap is over.
 void Call::wait_for_others() {
-    if (Clock::now() - began < kPollEvery) return;
+    if (finished.load() == n || Clock::now() - began < kPollEvery) return;
     while (finished.load() < n && go_on(0)) std::this_thread::sleep_for(kNap);
 }
 
@@ -217,11 +217,13 @@ void set_threads(int n) { chosen_threads.store(n); }
 // A library that counts fewer threads than the environment allows was told so by somebody: by threadpoolctl, by
 // torch.set_num_threads, in a worker of a DataLoader. An OpenMP of more is what torch.set_num_threads asks for.
 int thread_count() {
-    const int cpus = cpu_count(), usual = said_outside > 0 ? said_outside : cpus;
+    const int chosen = chosen_threads.load();
+    if (chosen == 1) return 1;
+    const int said = said_outside, cpus = said == 1 ? 1 : cpu_count(), usual = said > 0 ? said : cpus;
     const Libraries others = libraries();
     const int theirs = others.openmp ? others.openmp() : others.openblas ? others.openblas() : 0;
     const bool limited = theirs > 0 && theirs < (usual < cpus ? usual : cpus);
-    if (const int chosen = chosen_threads.load()) return limited && theirs < chosen ? theirs : chosen;
+    if (chosen) return limited && theirs < chosen ? theirs : chosen;
     return limited || (others.openmp && theirs > 0) ? theirs : usual;
 }
 

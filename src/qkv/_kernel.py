@@ -193,8 +193,9 @@ def _call(problem: Problem, form: Form, lead: Array, v: Any, out: Any, rows: Any
     """Have the chosen kernel fill `out` and `rows`: -> whether all of `out` is finite."""
     described = Described(problem, form, lead.reshape(-1), slice(0, problem.shape[-2]))
     values, shape, into = (None, (), None) if v is None else (described.rows(v), lead.shape, memory(out))
-    with _progress.whole(lead.size * problem.shape[-2]):
-        return core.apply(chosen(), described.problem, values, shape, into, rows)
+    finite = core.apply(chosen(), described.problem, values, shape, into, rows)
+    _progress.finished(lead.size * problem.shape[-2])
+    return finite
 
 
 class Described:

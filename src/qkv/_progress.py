@@ -6,7 +6,7 @@ the part tells is told on, as so many rows of the whole.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias
 
@@ -95,19 +95,15 @@ class Work:
         self.advance(rows)
 
 
-NOBODY = nullcontext()
-
-
-def whole(rows: int) -> AbstractContextManager[None]:
-    """A block that does all rows of a call and tells itself how far it is, as a compiled kernel does."""
-    return NOBODY if _listener.get() is None else Work(rows).part(rows)
-
-
-PARTS = 1 << 20  # of a whole, for those who know their progress as a number from 0 to 1
-
-
-def reached(share: float) -> None:
-    """The compiled kernels call this now and then, with the share of their work that is done."""
+def reached(share: float, rows: int) -> None:
+    """What the compiled kernels call now and then: the share of their work over so many rows that is done."""
     tell = _listener.get()
     if tell is not None:
-        tell(min(int(share * PARTS), PARTS - 1), PARTS)
+        tell(min(int(share * rows), rows - 1), rows)
+
+
+def finished(rows: int) -> None:
+    """Said for a compiled kernel that has done its rows."""
+    tell = _listener.get()
+    if tell is not None and rows:
+        tell(rows, rows)
