@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import qkv
+import running
 from cases.definition import as64, assert_close_to_definition, exact_and_naive, normal, qkv_arrays
 from qkv import masks, measures
 
@@ -306,7 +307,8 @@ def test_a_bias_is_not_asked_for_where_nobody_may_see():
     q = np.zeros((4096, 4), np.float32)
     A = qkv.attend(q, q, window=(10, 10), bias=_Asked())
     _Asked.tiles = 0
-    A.lse()
+    with running.kernel("walk"):
+        A.lse()
     asked = _Asked.tiles
     assert asked == A.plan().tiles < 50
 

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "../qkv/dispatch.h"
+#include "array.h"
+#include "scan.h"
 
 namespace nb = nanobind;
+using bind::Array;
 using qkv::Cells;
 using qkv::DType;
 using qkv::Kernel;
@@ -21,29 +24,6 @@ using qkv::Rows;
 namespace {
 
 using Sizes = std::vector<int64_t>;
-
-// An array of Python's as the buffer protocol shows it, of any strides, held for as long as this is; None is no array.
-class Array {
-  public:
-    explicit Array(nb::handle from, int access = PyBUF_STRIDED_RO) {
-        if (!from.is_none() && PyObject_GetBuffer(from.ptr(), &view_, access) != 0) throw nb::python_error();
-    }
-    ~Array() { PyBuffer_Release(&view_); }
-    Array(const Array&) = delete;
-
-    bool there() const { return view_.obj; }
-    template <class T>
-    T* data() const {
-        return static_cast<T*>(view_.buf);
-    }
-    // Axes are counted from the last one, 1; one that is missing has size 1. Steps are bytes.
-    int axes() const { return view_.ndim; }
-    int64_t size(int axis) const { return axis <= axes() ? view_.shape[axes() - axis] : 1; }
-    int64_t step(int axis) const { return size(axis) == 1 ? 0 : view_.strides[axes() - axis]; }
-
-  private:
-    Py_buffer view_{};
-};
 
 // The heads of a call among all that there are.
 struct Heads {
@@ -178,6 +158,42 @@ bool apply(const std::string& name, const Problem& problem, nb::handle v, Sizes 
     return finite;
 }
 
+// What the weights are taken with, as apply gives it; None where only scores are asked for.
+struct Sums {
+    Sums(nb::handle peak, nb::handle total) : peak(peak), total(total) {}
+    qkv::RowSums described() const { return {peak.data<const void>(), total.data<const void>()}; }
+
+    Array peak, total;
+};
+
+void scan(const std::string& name, const Problem& problem, nb::handle peak, nb::handle total, const bind::Scan& wanted) {
+    const Sums sums(peak, total);
+    const qkv::Scan scan = wanted.described();
+    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+        kernel.scan(problem.problem, sums.described(), scan, parallel);
+    });
+}
+
+void window(const std::string& name, const Problem& problem, nb::handle peak, nb::handle total, int stage, int64_t begin,
+            int64_t end, nb::handle out) {
+    const Sums sums(peak, total);
+    const Array cells(out, PyBUF_STRIDED);
+    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+        kernel.window(problem.problem, sums.described(), qkv::Stage(stage), {begin, end}, cells.data<void>(), parallel);
+    });
+}
+
+void apply_transposed(const std::string& name, const Problem& problem, nb::handle peak, nb::handle total, nb::handle x,
+                      Sizes x_lead, nb::handle out) {
+    const Sums sums(peak, total);
+    const ByHead values(x, every_head(std::move(x_lead)), 2);
+    const Rows rows = values.rows(problem.problem.q.dtype);
+    const Array means(out, PyBUF_STRIDED);
+    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+        kernel.apply_transposed(problem.problem, sums.described(), rows, means.data<void>(), parallel);
+    });
+}
+
 std::vector<std::tuple<std::string, bool, std::string>> candidates() {
     const Kernel* all[qkv::kMaxKernels];
     std::vector<std::tuple<std::string, bool, std::string>> said;
@@ -198,6 +214,12 @@ NB_MODULE(_core, m) {
     m.def("apply", &apply, nb::arg("name"), nb::arg("problem"), nb::arg("v").none(), nb::arg("v_lead"),
           nb::arg("out").none(), nb::arg("rows"));
     m.def("environment", [](const char* name) { return std::getenv(name); });
+    bind::Scan::declare(m);
+    m.def("scan", &scan, nb::arg("name"), nb::arg("problem"), nb::arg("peak"), nb::arg("total"), nb::arg("wanted"));
+    m.def("window", &window, nb::arg("name"), nb::arg("problem"), nb::arg("peak").none(), nb::arg("total").none(),
+          nb::arg("stage"), nb::arg("begin"), nb::arg("end"), nb::arg("out"));
+    m.def("apply_transposed", &apply_transposed, nb::arg("name"), nb::arg("problem"), nb::arg("peak"), nb::arg("total"),
+          nb::arg("x"), nb::arg("x_lead"), nb::arg("out"));
     m.def("candidates", &candidates);
     m.def("thread_count", &qkv::thread_count);
     m.def("set_threads", &qkv::set_threads);

@@ -173,8 +173,11 @@ __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& 
     Mask<W> odd[G];
     const bool hides = score<A, G>(call.problem, head, way.block, part, keys, space.score, largest, odd);
     for (int g = 0; g < G; g++) way.softmax.odd[g] |= odd[g];
-    if (kMoments && (call.rows.max_score || call.rows.max_key))
-        keep_largest<A, G>(way.softmax, part, hides ? space.score.raw : space.score.scores, space.score.scores);
+    if (kMoments && (call.rows.max_score || call.rows.max_key)) {
+        const bool apart = changes_scores(call.problem);
+        keep_largest<A, G>(way.softmax, part, apart ? space.score.raw : space.score.scores, space.score.scores,
+                           apart ? nullptr : largest);
+    }
     if (kTerms<A> == 1 && hides && values.v)
         __builtin_memcpy(space.side + part.a * lanes, space.score.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
@@ -323,15 +326,9 @@ bool apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
 }
 
 bool apply(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
-#if defined(__AVX512BF16__)
-    // the instruction takes products below the smallest normal number for 0: no factor may make them large again
-    const bool small = problem.factor < 0x1p60 && problem.factor > -0x1p60;
-    if (problem.q.dtype == DType::bf16 && small) return apply_in<Bfloat16>(problem, v, out, rows, parallel);
-#endif
-    if (problem.q.dtype == DType::f64)
-        return apply_in<double>(problem, v, out, rows, parallel);
-    else
-        return apply_in<float>(problem, v, out, rows, parallel);
+    bool finite = true;
+    in_arithmetic(problem, [&](auto as) { finite = apply_in<typename decltype(as)::type>(problem, v, out, rows, parallel); });
+    return finite;
 }
 
 }  // namespace

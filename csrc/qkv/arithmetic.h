@@ -63,6 +63,24 @@ QKV_INLINE float wide(uint16_t x) {
     return value;
 }
 
+// Runs a pass in the arithmetic of a problem: run(As<A>{}). All passes choose here, so that a score is the same in all.
+template <class A>
+struct As {
+    typedef A type;
+};
+template <class Run>
+void in_arithmetic(const Problem& problem, const Run& run) {
+#if defined(__AVX512BF16__)
+    // the instruction takes products below the smallest normal number for 0: no factor may make them large again
+    const bool small = problem.factor < 0x1p60 && problem.factor > -0x1p60;
+    if (problem.q.dtype == DType::bf16 && small) return run(As<Bfloat16>{});
+#endif
+    if (problem.q.dtype == DType::f64)
+        run(As<double>{});
+    else
+        run(As<float>{});
+}
+
 }  // namespace
 }  // namespace QKV_ISA
 }  // namespace qkv

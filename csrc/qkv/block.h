@@ -75,17 +75,23 @@ void take_spans(const Problem& p, int64_t head, Block<A>& block) {
     }
 }
 
-// Block `index` of the grid: its queries in q, [width][lanes]; `rows` is room for them in their natural order.
+// Where block `index` of the grid lies, and what its lanes see.
 template <class A>
-void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index, int64_t width, Query<A>* q,
-                 Number<A>* rows, Block<A>& block) {
+void place_block(const Problem& p, const Grid& grid, int64_t head, int64_t index, Block<A>& block) {
     block.groups = grid.groups(index);
     block.row0 = grid.begin(index);
     const int64_t left = grid.rows.end - block.row0, lanes = block.groups * grid.lanes;
     block.rows = int(left < lanes ? left : lanes);
+    take_spans(p, head, block);
+}
+
+// The same with its queries in q, [width][lanes]; `rows` is room for them in their natural order.
+template <class A>
+void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index, int64_t width, Query<A>* q,
+                 Number<A>* rows, Block<A>& block) {
+    place_block(p, grid, head, index, block);
     block.q = q;
     take_queries(p, head, width, rows, block);
-    take_spans(p, head, block);
 }
 
 // The part of a tile that the block sees: keys a <= j < b of those from j0 on, and how.

@@ -51,9 +51,10 @@ void cap(const Part& part, double softcap, Work<A>* scores) {
             scores[n] = W(softcap * __builtin_tanh(double(scores[n]) / softcap));
 }
 
-// Adds, hides, and finds the largest anew. Lanes that see NaN or an infinite score are odd; hidden ones are not looked at.
+// Adds, hides, says what is seen (1 or 0, where asked), and finds the largest anew. Lanes that see NaN or an infinite score
+// are odd; hidden ones are not looked at.
 template <class A, int G>
-void finish_scores(const Block<A>& block, const Part& part, const Work<A>* extra, Work<A>* scores,
+void finish_scores(const Block<A>& block, const Part& part, const Work<A>* extra, Work<A>* seen, Work<A>* scores,
                    Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
@@ -79,6 +80,7 @@ void finish_scores(const Block<A>& block, const Part& part, const Work<A>* extra
                 x += more;
             }
             odd[g] |= sees & (x - x != Vector<W>{});
+            if (seen) store(seen + (j * G + g) * VL, select<W>(sees, all(W(1)), Vector<W>{}));
             x = select<W>(sees, x, hidden);
             largest[g] = larger(largest[g], x);
             store(at, x);

@@ -4,6 +4,7 @@
 
 #include "parallel.h"
 #include "problem.h"
+#include "scan.h"
 
 namespace qkv {
 
@@ -15,6 +16,15 @@ struct Kernel {
     // out (n_heads, rows, width of v), C order, in the work dtype: A @ v. v and out may be null: the rows alone.
     // Whether every number of out is finite.
     bool (*apply)(const Problem&, const Rows* v, void* out, const RowResults&, const Parallel&);
+
+    // Everything that a Scan asks for, in one walk over the weights.
+    void (*scan)(const Problem&, const RowSums&, const Scan&, const Parallel&);
+
+    // out (n_heads, rows, keys), C order, in the work dtype: the cells of a rectangle. The sums are of the weights alone.
+    void (*window)(const Problem&, const RowSums&, Stage, Span keys, void* out, const Parallel&);
+
+    // out (n_heads, n_k, width of x), C order, in the work dtype: A.T @ x. x has the rows of the problem.
+    void (*apply_transposed)(const Problem&, const RowSums&, const Rows& x, void* out, const Parallel&);
 };
 
 extern const Kernel kBaseline;

@@ -75,4 +75,8 @@ struct RowSums {
     const void* total;
 };
 
+// What a cell of the map is asked at: its weight, or its score as the softmax sees it (-inf where hidden), after the softcap,
+// or as it comes from the product.
+enum class Stage : int { weight, biased, capped, raw };
+
 }  // namespace qkv

@@ -15,14 +15,16 @@ struct ScoreSpace {
     typedef Work<A> W;
     W* scores;  // [kTile<A> + kKeysAtOnce][lanes]: the last keys are computed as so many
     W* extra;   // the same: what is added
-    W* raw;     // the same, or null: the scores before softcap, biases and masks, where those come in
+    W* raw;     // the same, or null: the scores before softcap and biases, where those come in
+    W* seen;    // the same, or null: 1 where a lane sees a key, else 0, where not everybody sees everything
     Number<A>* tail;  // [kKeysAtOnce][width]: the last keys of all, for nothing may be read behind them
 
-    void take(Arena& arena, int64_t width, bool keeps_raw) {
+    void take(Arena& arena, int64_t width, bool keeps_raw, bool keeps_seen = false) {
         constexpr int64_t tile = (kTile<A> + kKeysAtOnce) * kGroups * Lanes<W>::n;
         scores = arena.take<W>(tile);
         extra = arena.take<W>(tile);
         raw = keeps_raw ? arena.take<W>(tile) : nullptr;
+        seen = keeps_seen ? arena.take<W>(tile) : nullptr;
         tail = arena.take<Number<A>>(kKeysAtOnce * up_to(width, kTerms<A>));
     }
 };
@@ -71,6 +73,9 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
     }
 }
 
+// Whether scores are more than hidden.
+QKV_INLINE bool changes_scores(const Problem& p) { return p.softcap > 0 || p.bias.data || p.by_distance; }
+
 // What becomes of the products of a part, with their largest and the odd anew. Returns whether softcap, biases or masks came
 // in: else every lane sees every key of the part.
 template <class A, int G>
@@ -80,12 +85,12 @@ QKV_INLINE bool settle_scores(const Problem& p, int64_t head, const Block<A>& bl
     constexpr int lanes = G * Lanes<W>::n;
     const bool cells = p.mask.data || p.bias.data || p.by_distance;
     if (!(part.hides || cells || p.softcap > 0)) return false;
-    if (space.raw)
+    if (space.raw && changes_scores(p))
         __builtin_memcpy(space.raw + part.a * lanes, space.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
     if (p.softcap > 0) cap<A, G>(part, p.softcap, space.scores);
     if (cells) gather_cells(p, head, block, part, space.extra);
-    finish_scores<A, G>(block, part, cells ? space.extra : nullptr, space.scores, largest, odd);
+    finish_scores<A, G>(block, part, cells ? space.extra : nullptr, space.seen, space.scores, largest, odd);
     return true;
 }
 

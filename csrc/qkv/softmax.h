@@ -42,13 +42,16 @@ struct Softmax {
     }
 };
 
-// Keeps the largest raw score and its key. `raw` may hold cells that `scores` hides.
+// Keeps the largest raw score and its key. `raw` may hold cells that `scores` hides. `largest`, where there is one, is that of
+// the tile: few tiles have a larger score than all before.
 template <class A, int G>
-void keep_largest(Softmax<A>& state, const Part& part, const Work<A>* raw, const Work<A>* scores) {
+QKV_INLINE void keep_largest(Softmax<A>& state, const Part& part, const Work<A>* raw, const Work<A>* scores,
+                             const Vector<Work<A>>* largest) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     for (int g = 0; g < G; g++) {
         Vector<W> best = state.raw[g];
+        if (largest && !any(largest[g] > best)) continue;
         Mask<W> at{}, found{};
         for (int j = part.a; j < part.b; j++) {
             const Vector<W> x = load(raw + (j * G + g) * VL), seen = load(scores + (j * G + g) * VL);

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from qkv._arrays import host
+from qkv._cells import Cells
 from qkv._problem import Problem
 from qkv._tile import Tile
-from qkv._tiles import read_all_stages, row_sums, rows_of, weights_of
+from qkv._tiles import read_all_stages, rows_of
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Explanation:
 def explain(problem: Problem, head: int, i: int, j: int) -> Explanation:
     """Take the cell (i, j) of one head (a flat index) apart."""
     heads, rows, keys = np.array([head]), slice(i, i + 1), slice(j, j + 1)
-    scores = read_all_stages(problem, heads, rows, keys)
-    sums = row_sums(problem, heads, rows)
+    source, scores = Cells(problem), read_all_stages(problem, heads, rows, keys)
+    sums = source.sums(heads, rows)
+    visible = scores.visible is None or bool(_cell(scores.visible))
     bias = 0.0 if problem.bias is None else _cell(problem.bias.of(scores.tile))
     return Explanation(
         query=i,
@@ -61,13 +63,13 @@ def explain(problem: Problem, head: int, i: int, j: int) -> Explanation:
         temperature=problem.temperature,
         softcap=problem.softcap,
         dot=_cell(_dot(problem, scores.tile)),
-        raw=_cell(scores.raw),
-        capped=_cell(scores.capped),
+        raw=_cell(source.read("raw", heads, rows, keys)),
+        capped=_cell(source.read("capped", heads, rows, keys)),
         bias=bias,
-        visible=scores.visible is None or bool(_cell(scores.visible)),
-        biased=_cell(scores.biased),
+        visible=visible,
+        biased=_cell(source.read("biased", heads, rows, keys)) if visible else -np.inf,
         lse=_cell(sums.lse),
-        weight=_cell(weights_of(scores, sums)),
+        weight=_cell(source.read("weight", heads, rows, keys, sums)) if visible else 0.0,
     )
 
 

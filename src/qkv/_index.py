@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from qkv import _arrays
+from qkv._cells import Stage
 from qkv._problem import Problem, refuse_bytes
-from qkv._read import Stage, points, rectangle
+from qkv._read import points, rectangle
 from qkv._typing import Array, Shape
 
 UNTOUCHED = slice(None)  # stands for the axes that an index leaves out; a slice that the caller writes is another one

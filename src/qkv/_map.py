@@ -4,17 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from qkv import _arrays, _index, _kernel, _tiles, measures
+from qkv import _arrays, _cells, _index, _kernel, measures
 from qkv._alignment import agree
+from qkv._cells import Stage
 from qkv._explain import Explanation, explain
 from qkv._matrix import Matrix, Scores
 from qkv._plan import Plan, path, plan
 from qkv._problem import Problem, check_lead, check_same_dtype, check_same_library, check_values
-from qkv._read import Stage
 from qkv._tile import every_head
 from qkv._typing import Array, Shape
 from qkv.errors import ArgumentError, DTypeError, ShapeError
-from qkv.measures._measure import Measure, Span
+from qkv.measures._measure import Measure, Span, run
 
 
 class AttentionMap(Matrix):
@@ -94,7 +94,7 @@ class AttentionMap(Matrix):
             agree(offsets),
         )
         tallies = [each.start(span) for each in wanted]
-        _tiles.walk(problem, np.ravel(self._lead), list(tallies))
+        run(problem, np.ravel(self._lead), tallies)
         return tuple(problem.library.give(tally.result()) for tally in tallies)
 
     def lse(self) -> Any:
@@ -156,7 +156,7 @@ class AttentionMap(Matrix):
             raise ShapeError(f"x has shape {shape}; expected (…, n_heads, n_q, c) or (n_q,), with n_q = {n_q}")
         matrix = _as_matrix(self._problem, x, self.ndim)
         check_lead(self._problem, self._lead, matrix, "x")
-        out = _tiles.apply_transposed(self._problem, self._lead, matrix)
+        out = _cells.apply_transposed(self._problem, self._lead, matrix)
         return out[..., 0] if x.ndim == 1 else out
 
 

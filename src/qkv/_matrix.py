@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from qkv import _index
+from qkv._cells import Stage
 from qkv._problem import Problem
-from qkv._read import Stage, rectangle, stage_dtype
+from qkv._read import rectangle, stage_dtype
 from qkv._typing import Array, Shape
 
 

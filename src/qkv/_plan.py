@@ -13,7 +13,7 @@ from qkv._typing import Array
 class Plan:
     """How a map is computed.
 
-    path: what computes A @ v, a compiled kernel or the tile walk; measures, rows and A.T @ x are the tile walk's.
+    path: what computes the map, a compiled kernel or the tile walk. A few measures are always the walk's.
     reason: why this one. library, device: where scores, weights and outputs are computed; measures
     read each tile of weights on the host. dtype: what it computes in. tile: (queries, keys) of a full tile.
     tiles: tiles of the walk that somebody may see. skipped: tiles that nobody may see, never computed.
@@ -36,7 +36,7 @@ class Plan:
 
 
 def path(problem: Problem) -> str:
-    """What computes A @ v."""
+    """What computes a map."""
     return "tile walk" if _kernel.refusal(problem) else f"kernel {_kernel.chosen()}"
 
 

@@ -6,7 +6,7 @@ the part tells is told on, as so many rows of the whole.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TypeAlias
 
@@ -93,6 +93,11 @@ class Work:
         with _told_to(within):
             yield
         self.advance(rows)
+
+
+def quietly() -> AbstractContextManager[None]:
+    """A block whose calls tell nobody: parts of a row or two, whose caller tells the rows."""
+    return nullcontext() if _listener.get() is None else _told_to(None)
 
 
 def reached(share: float, rows: int) -> None:

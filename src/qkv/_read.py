@@ -1,16 +1,14 @@
 """Exact cells of the map on request: a rectangle of it, or single cells. Memory: the result and one tile."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from qkv._arrays import NUMPY, dtype_name, host
+from qkv._arrays import NUMPY, dtype_name
+from qkv._cells import Cells, Stage
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem
 from qkv._progress import Work
-from qkv._tiles import Rows, read_all_stages, read_scores, row_sums, weights_of
 from qkv._typing import Array, DType
-
-Stage = Literal["weight", "raw", "capped", "biased"]
 
 
 def stage_dtype(problem: Problem, stage: Stage) -> Any:
@@ -31,12 +29,12 @@ def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) 
     out = _empty(problem, stage, (len(heads), len(i), len(j)))
     if not out.size:
         return out
-    work = Work(len(heads) * len(i))
+    work, source = Work(len(heads) * len(i)), Cells(problem)
     for place, here in problem.heads(heads):
-        for row_at, rows in _by_tile(i, QUERY_TILE):
-            sums = row_sums(problem, here, rows) if stage == "weight" else None
-            for key_at, keys in _by_tile(j, KEY_TILE):
-                cells = _cells(problem, stage, here, rows, keys, sums)
+        for row_at, rows in _by_tile(i, source.step[0]):
+            sums = source.sums(here, rows) if stage == "weight" else None
+            for key_at, keys in _by_tile(j, source.step[1]):
+                cells = source.read(stage, here, rows, keys, sums)
                 if cells is not None:
                     picked = cells[:, (i[row_at] - rows.start)[:, None], j[key_at] - keys.start]
                     out[place, row_at[:, None], key_at] = picked
@@ -46,15 +44,15 @@ def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) 
 
 def points(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) -> Array:
     """Single cells, given by three flat arrays of one length: -> (len(i),)."""
-    out = _empty(problem, stage, (len(i),))
+    out, source = _empty(problem, stage, (len(i),)), Cells(problem)
     group = heads * len(problem.row_tiles) + i // QUERY_TILE
     for which in np.unique(group):
         at = np.flatnonzero(group == which)
         here = heads[at[:1]]
         rows = _hull(i[at])
-        sums = row_sums(problem, here, rows) if stage == "weight" else None
+        sums = source.sums(here, rows) if stage == "weight" else None
         for key_at, keys in _by_tile(j[at], KEY_TILE):
-            cells = _cells(problem, stage, here, rows, keys, sums)
+            cells = source.read(stage, here, rows, keys, sums)
             if cells is not None:
                 out[at[key_at]] = cells[0, i[at[key_at]] - rows.start, j[at[key_at]] - keys.start]
     return out
@@ -74,15 +72,3 @@ def _by_tile(index: Array, step: int) -> list[tuple[Array, slice]]:
 
 def _hull(index: Array) -> slice:
     return slice(int(index.min()), int(index.max()) + 1)
-
-
-def _cells(problem: Problem, stage: Stage, heads: Array, rows: slice, keys: slice, sums: Rows | None) -> Array | None:
-    """A part of one tile at a stage, or None where it is what `_empty` says."""
-    if sums is not None:
-        scores = read_scores(problem, heads, rows, keys)
-        return None if scores is None else host(weights_of(scores, sums))
-    if stage == "biased":
-        scores = read_scores(problem, heads, rows, keys)
-        return None if scores is None else host(scores.biased)
-    every = read_all_stages(problem, heads, rows, keys)
-    return host(every.raw if stage == "raw" else every.capped)

@@ -2,6 +2,9 @@
 // x86-64-v4: AVX-512.
 #define QKV_ISA v4
 #include "../apply.inl"
+#include "../scan.inl"
+#include "../transposed.inl"
+#include "../window.inl"
 
 namespace qkv {
 namespace {
@@ -10,5 +13,6 @@ bool runs_here() {
            __builtin_cpu_supports("avx512dq");
 }
 }  // namespace
-const Kernel kV4{"v4", runs_here, "AVX-512 (F, BW, VL, DQ)", v4::apply};
+const Kernel kV4{"v4", runs_here, "AVX-512 (F, BW, VL, DQ)", v4::apply, v4::scan,
+                 v4::window, v4::apply_transposed};
 }  // namespace qkv

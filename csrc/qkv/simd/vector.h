@@ -34,6 +34,7 @@ struct Lanes<float> {
     typedef float Vector __attribute__((vector_size(kVectorBytes)));
     typedef float Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
     typedef int32_t Mask __attribute__((vector_size(kVectorBytes)));
+    typedef int32_t Whole;  // as wide as a lane
     static constexpr int n = kVectorBytes / 4;
 };
 template <>
@@ -41,6 +42,7 @@ struct Lanes<double> {
     typedef double Vector __attribute__((vector_size(kVectorBytes)));
     typedef double Unaligned __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
     typedef int64_t Mask __attribute__((vector_size(kVectorBytes)));
+    typedef int64_t Whole;
     static constexpr int n = kVectorBytes / 8;
 };
 template <>
@@ -53,6 +55,8 @@ template <class T>
 using Vector = typename Lanes<T>::Vector;
 template <class T>
 using Mask = typename Lanes<T>::Mask;
+template <class T>
+using Whole = typename Lanes<T>::Whole;
 
 // 0, 1, … n − 1 as template arguments; the C++ library has it too, but its inline functions may be merged (see above).
 template <int... I>
@@ -71,6 +75,17 @@ QKV_INLINE Vector<T> load(const T* from) {
 template <class T>
 QKV_INLINE void store(T* to, Vector<T> x) {
     *reinterpret_cast<typename Lanes<T>::Unaligned*>(to) = x;
+}
+// Whole numbers beside the lanes of T, in aligned memory.
+template <class T>
+QKV_INLINE Mask<T> load_whole(const Whole<T>* from) {
+    Mask<T> x;
+    __builtin_memcpy(&x, from, sizeof x);
+    return x;
+}
+template <class T>
+QKV_INLINE void store_whole(Whole<T>* to, Mask<T> x) {
+    __builtin_memcpy(to, &x, sizeof x);
 }
 template <class T>
 QKV_INLINE Vector<T> all(T x) {
@@ -123,6 +138,49 @@ QKV_INLINE void transpose(Vector<T>* rows) {
     transpose_from<T, Lanes<T>::n / 2>(rows);
 }
 
+// Of as many vectors as a vector has lanes: lane i is the sum of the lanes of vector i. Halves are exchanged as in a
+// transpose, and added at once.
+template <class T, int S>
+QKV_INLINE void sum_from(Vector<T>* rows) {
+    if constexpr (S > 0) {
+#pragma GCC unroll 8
+        for (int i = 0; i < S; i++) {
+            exchange<T, S>(rows[i], rows[i + S], typename Indices<Lanes<T>::n>::type{});
+            rows[i] += rows[i + S];
+        }
+        sum_from<T, S / 2>(rows);
+    }
+}
+template <class T>
+QKV_INLINE Vector<T> sum_lanes(Vector<T>* rows) {
+    sum_from<T, Lanes<T>::n / 2>(rows);
+    return rows[0];
+}
+
+// The sum, and the largest, of the lanes of one vector: halves are laid onto each other.
+template <class T, int S, int... I>
+QKV_INLINE Vector<T> turned(Vector<T> x, Index<I...>) {
+    return __builtin_shufflevector(x, x, (I ^ S)...);
+}
+template <class T, int S>
+QKV_INLINE Vector<T> sum_halves(Vector<T> x) {
+    if constexpr (S > 0) x = sum_halves<T, S / 2>(x + turned<T, S>(x, typename Indices<Lanes<T>::n>::type{}));
+    return x;
+}
+template <class T>
+QKV_INLINE T sum_of_lanes(Vector<T> x) {
+    return sum_halves<T, Lanes<T>::n / 2>(x)[0];
+}
+template <class T, int S>
+QKV_INLINE Vector<T> largest_of_halves(Vector<T> x) {
+    if constexpr (S > 0) x = largest_of_halves<T, S / 2>(larger(x, turned<T, S>(x, typename Indices<Lanes<T>::n>::type{})));
+    return x;
+}
+template <class T>
+QKV_INLINE T largest_lane(Vector<T> x) {
+    return largest_of_halves<T, Lanes<T>::n / 2>(x)[0];
+}
+
 template <class M>
 QKV_INLINE bool any(M mask) {
 #if defined(__AVX512F__)
@@ -133,6 +191,30 @@ QKV_INLINE bool any(M mask) {
     for (unsigned i = 0; i < sizeof(M) / sizeof(mask[0]); i++)
         if (mask[i]) return true;
     return false;
+#endif
+}
+
+// A bit for each lane whose mask is set, lane 0 lowest.
+QKV_INLINE uint32_t lane_bits(Mask<float> mask) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask);
+#elif defined(__AVX__)
+    return uint32_t(_mm256_movemask_ps((__m256)mask));
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < Lanes<float>::n; i++) bits |= uint32_t(mask[i] != 0) << i;
+    return bits;
+#endif
+}
+QKV_INLINE uint32_t lane_bits(Mask<double> mask) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask);
+#elif defined(__AVX__)
+    return uint32_t(_mm256_movemask_pd((__m256d)mask));
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < Lanes<double>::n; i++) bits |= uint32_t(mask[i] != 0) << i;
+    return bits;
 #endif
 }
 

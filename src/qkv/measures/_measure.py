@@ -5,9 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from qkv import _kernel
 from qkv._alignment import Offset
-from qkv._problem import refuse_bytes
-from qkv._tiles import Rows, Scores, Watcher
+from qkv._problem import Problem, refuse_bytes
+from qkv._scan import Want, scan
+from qkv._tiles import Rows, Scores, Watcher, walk
 from qkv._typing import Array, DType, Shape
 from qkv.errors import ArgumentError
 
@@ -52,7 +54,15 @@ class Span:
 
 
 class Tally(Watcher):
-    """A measure under way."""
+    """A measure under way: it watches the tile walk, or takes what a kernel found."""
+
+    def asks(self) -> tuple[Want, ...] | None:
+        """What a kernel is to find for it; None where it can only watch."""
+        return None
+
+    def take(self, heads: Array, *found: Any) -> None:
+        """What was found for each want, in order, in place of the walk; heads: the chosen ones, flat."""
+        raise NotImplementedError
 
     def result(self) -> Any:
         """The result, once the walk is over."""
@@ -76,6 +86,10 @@ class RowMeasure(Measure):
     def start(self, span: Span) -> Tally:
         return _RowTally(self, span)
 
+    def asks(self, span: Span) -> tuple[Want, ...] | None:
+        """The joined numbers as a kernel finds them, one want for each, (heads, n_q); None where it doesn't."""
+        return None
+
     def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
         """This tile's numbers, each (heads, rows)."""
         raise NotImplementedError
@@ -97,6 +111,12 @@ class _RowTally(Tally):
             at = joined[place, scores.tile.rows]
             self._measure.join(at, part, out=at)
 
+    def asks(self) -> tuple[Want, ...] | None:
+        return self._measure.asks(self._span)
+
+    def take(self, heads: Array, *found: Any) -> None:
+        self._joined = [each.reshape(len(heads), self._span.n_q) for each in found]
+
     def result(self) -> Array:
         with np.errstate(all="ignore"):
             return self._span.fold(self._measure.finish(*self._joined))
@@ -109,3 +129,19 @@ def visible_count(scores: Scores) -> Array:
         return np.full((1, 1), keys.stop - keys.start)
     whole = scores.visible.shape[-1] > 1
     return scores.visible.sum(axis=-1) * (1 if whole else keys.stop - keys.start)
+
+
+def run(problem: Problem, heads: Array, tallies: list[Tally]) -> None:
+    """Give the tallies what they want, for these heads (flat): from one walk of the kernel, or of the tiles.
+
+    Which of the two a tally has depends on nothing but itself and the problem, so its bits do not depend on the others.
+    """
+    compiled = _kernel.refusal(problem) is None and len(heads) and min(problem.shape[-2:]) > 0
+    wanted = {tally: tally.asks() for tally in tallies} if compiled else {}
+    found = {tally: wants for tally, wants in wanted.items() if wants is not None}
+    results = iter(scan(problem, heads, [want for wants in found.values() for want in wants]) if found else ())
+    for tally, wants in found.items():
+        tally.take(heads, *(next(results) for _ in wants))
+    rest = [tally for tally in tallies if tally not in found]
+    if rest:
+        walk(problem, heads, list(rest))

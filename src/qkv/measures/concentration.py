@@ -6,6 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from qkv._broadcast import count, real
+from qkv._rows import surprise
+from qkv._scan import Row, Sum, Top as TopOfKeys, Visible, Want
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
 from qkv.errors import ArgumentError
@@ -31,20 +33,16 @@ class entropy(RowMeasure):
             raise ArgumentError(f'unit is {self.unit!r}; expected "nats" or "bits"')
 
     def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
-        visible = visible_count(scores) if self.normalised else np.zeros((1, 1))
-        return surprise(scores, sums, weight), visible
+        return surprise(scores, sums, weight), visible_count(scores)
+
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        return Sum("entropy"), Visible("rows")
 
     def finish(self, *joined: Array) -> Array:
         nats, visible = joined
         if self.normalised:
             return np.where(visible < 2, nats * 0, nats / np.log(np.maximum(visible, 2)))
         return nats / np.log(2) if self.unit == "bits" else nats
-
-
-def surprise(scores: Scores, sums: Rows, weight: Array) -> Array:
-    """Σ_j w_ij (lse_i − s_ij) over the tile, nats: (heads, rows). A key without weight adds nothing."""
-    gap = (sums.peak - scores.biased) + np.log(sums.total)
-    return np.where(weight == 0, 0, weight * gap).sum(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,9 @@ class effective_keys(RowMeasure):
         spread = surprise(scores, sums, weight) if self.order == 1 else np.square(weight).sum(axis=-1)
         return spread, weight.sum(axis=-1)
 
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        return Sum("entropy") if self.order == 1 else Row("squares"), Row("mass")
+
     def finish(self, *joined: Array) -> Array:
         spread, mass = joined
         return np.where(mass == 0, 0, np.exp(spread) if self.order == 1 else 1 / spread)
@@ -81,6 +82,9 @@ class peak(RowMeasure):
 
     def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
         return (weight.max(axis=-1),)
+
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        return (Row("largest"),)
 
 
 class Saturation(NamedTuple):
@@ -120,6 +124,13 @@ class _Saturation(Tally):
         self._slope[place, rows] += (weight * (1 - weight)).sum(axis=-1)
         self._peak[place, rows] = np.maximum(self._peak[place, rows], weight.max(axis=-1))
         self._sees[place, rows] |= visible_count(scores) > 0
+
+    def asks(self) -> tuple[Want, ...]:
+        return Row("slope"), Row("largest"), Visible("rows")
+
+    def take(self, heads: Array, *found: Any) -> None:
+        self._slope, self._peak, visible = found
+        self._sees = visible > 0
 
     def result(self) -> Saturation:
         above = np.where(np.isnan(self._peak), np.nan, self._peak > self._threshold).astype(np.float64)
@@ -185,6 +196,12 @@ class _Top(Tally):
         order = np.argsort(-both, axis=-1, kind="stable")[:, : self._k]
         best[better] = np.take_along_axis(both, order, axis=-1)
         best_key[better] = np.take_along_axis(keys, order, axis=-1)
+
+    def asks(self) -> tuple[Want, ...]:
+        return TopOfKeys(self._k), Row("mass")
+
+    def take(self, heads: Array, *found: Any) -> None:
+        (self._weight, self._key), self._sum = found
 
     def result(self) -> Top:
         nothing = self._weight == HIDDEN

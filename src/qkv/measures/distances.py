@@ -7,6 +7,7 @@ import numpy as np
 
 from qkv._alignment import aligned, as_offset
 from qkv._broadcast import check_batch, count, real, said
+from qkv._scan import Distances, Want
 from qkv._tile import Tile
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
@@ -83,6 +84,7 @@ class _Distance(Tally):
         self._span = span
         self._ahead, self._back = ahead.bit_length(), back.bit_length()
         self._moments = Moments(span.heads, span.n_q)
+        self._found: tuple[Array, Array] | None = None  # mean and variance as a kernel found them
         self._histogram = np.zeros((span.heads, self._ahead + 1 + self._back), np.float64)
 
     def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
@@ -111,7 +113,8 @@ class _Distance(Tally):
 
     def result(self) -> Distance:
         fold, moments = self._span.fold, self._moments
-        return Distance(fold(moments.mean), fold(moments.variance), self.edges(), fold(self._histogram))
+        mean, variance = (moments.mean, moments.variance) if self._found is None else self._found
+        return Distance(fold(mean), fold(variance), self.edges(), fold(self._histogram))
 
 
 class _Along(_Distance):
@@ -125,6 +128,13 @@ class _Along(_Distance):
     def of(self, tile: Tile) -> Array:
         there = (aligned(self._offset, tile) - tile.j).astype(np.float64)
         return np.abs(there) if self._absolute else there
+
+    def asks(self) -> tuple[Want, ...]:
+        return (Distances(self._offset, self._absolute, self._ahead, self._back),)
+
+    def take(self, heads: Array, *found: Any) -> None:
+        mean, variance, self._histogram = found[0]
+        self._found = (mean, variance)
 
 
 class _OnGrid(_Distance):

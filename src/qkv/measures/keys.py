@@ -8,6 +8,7 @@ import numpy as np
 from qkv import _arrays
 from qkv._broadcast import broadcasts, integers
 from qkv._problem import KEY_TILE, spans
+from qkv._scan import Labels, Received, Visible, Want
 from qkv._tile import Tile
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array, DType
@@ -43,6 +44,13 @@ class _Received(Tally):
             n = rows.stop - rows.start
             sees = scores.visible
             self._queries[place, keys] += n if sees is None else sees.sum(axis=-2) * (n if sees.shape[-2] == 1 else 1)
+
+    def asks(self) -> tuple[Want, ...]:
+        return (Received(), Visible("keys")) if self._per_visible else (Received(),)
+
+    def take(self, heads: Array, *found: Any) -> None:
+        self._sum, *queries = found
+        self._queries = queries[0] if queries else self._queries
 
     def result(self) -> Array:
         if self._per_visible:
@@ -97,6 +105,10 @@ class _Contribution(_Received):
         super().weights(place, scores, sums, weight)
         for axis, index in zip(self._lead, scores.tile.lead, strict=True):
             axis[place] = index
+
+    def take(self, heads: Array, *found: Any) -> None:
+        super().take(heads, *found)
+        self._lead[:] = np.unravel_index(heads, self._span.map_shape[:-2]) if len(self._lead) else 0
 
     def result(self) -> Array:
         added = np.zeros_like(self._sum)
@@ -180,8 +192,13 @@ class _MassOfKeys(Tally):
         return bool(self._chosen[tile.keys].any())
 
     def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
-        member = self._chosen[scores.tile.keys].astype(weight.dtype)
-        self._share[place, scores.tile.rows] += weight @ member
+        self._share[place, scores.tile.rows] += weight[..., self._chosen[scores.tile.keys]].sum(axis=-1)
+
+    def asks(self) -> tuple[Want, ...]:
+        return (Labels(np.where(self._chosen, 0, -1), 1),)
+
+    def take(self, heads: Array, *found: Any) -> None:
+        self._share = found[0][..., 0]
 
     def result(self) -> Array:
         return self._span.fold(self._share)
@@ -194,8 +211,20 @@ class _MassByLabel(Tally):
 
     def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
         present, here = np.unique(self._code[scores.tile.keys], return_inverse=True)
-        member = (here[:, None] == np.arange(len(present))).astype(weight.dtype)
-        self._share[place, scores.tile.rows, present] += weight @ member
+        member = here[:, None] == np.arange(len(present))
+        lost = np.isnan(weight).any(axis=-1)
+        share = weight @ member.astype(weight.dtype)
+        for at, label in (
+            enumerate(member.T) if lost.any() else ()
+        ):  # a product spreads NaN to labels that do not have it
+            share[lost, at] = weight[lost][:, label].sum(axis=-1)
+        self._share[place, scores.tile.rows, present] += share
+
+    def asks(self) -> tuple[Want, ...]:
+        return (Labels(self._code, len(self._label)),)
+
+    def take(self, heads: Array, *found: Any) -> None:
+        (self._share,) = found
 
     def result(self) -> Mass:
         return Mass(self._label, self._span.fold(self._share))

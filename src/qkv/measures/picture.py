@@ -1,10 +1,12 @@
 """The map as a picture of bounded size, pooled from the exact weights."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from qkv._broadcast import count
+from qkv._scan import Picture, Visible, Want
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
 from qkv.errors import ArgumentError
@@ -63,6 +65,12 @@ class _Image(Tally):
             self._cells[place, rows, keys] += np.add.reduceat(
                 np.add.reduceat(sees, row_starts, axis=-2), key_starts, axis=-1
             )
+
+    def asks(self) -> tuple[Want, ...]:
+        return Picture(self._height, self._width, self._pool), Visible((self._height, self._width))
+
+    def take(self, heads: Array, *found: Any) -> None:
+        self._value, self._cells = found
 
     def result(self) -> Array:
         value = self._value / np.maximum(self._cells, 1) if self._pool == "mean" else self._value

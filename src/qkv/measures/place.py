@@ -7,6 +7,7 @@ import numpy as np
 
 from qkv._alignment import aligned, as_offset
 from qkv._broadcast import check_batch, count
+from qkv._scan import Band, Want
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
 from qkv.errors import DTypeError
@@ -40,6 +41,9 @@ class diagonal(RowMeasure):
         there = np.broadcast_to(np.where(inside, at, 0), (*weight.shape[:-1], 1))
         return (np.where(inside, np.take_along_axis(weight, there, axis=-1), 0)[..., 0],)
 
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        return (Band(span.alignment(self.offset), int(self.o), int(self.o)),)
+
 
 @dataclass(frozen=True, eq=False)
 class local(RowMeasure):
@@ -63,3 +67,6 @@ class local(RowMeasure):
     def parts(self, scores: Scores, sums: Rows, weight: Array, span: Span) -> tuple[Array, ...]:
         distance = np.abs(aligned(span.alignment(self.offset), scores.tile) - scores.tile.j)
         return (np.where(distance <= self.width, weight, 0).sum(axis=-1),)
+
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        return (Band(span.alignment(self.offset), -int(self.width), int(self.width)),)

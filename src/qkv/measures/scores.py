@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from qkv._rows import take_largest
+from qkv._scan import Sum, Want
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
 from qkv.measures._measure import Measure, Span, Tally
@@ -29,6 +31,12 @@ class _Lse(Tally):
 
     def rows(self, place: slice, rows: slice, sums: Rows) -> None:
         self._lse[place, rows] = sums.lse
+
+    def asks(self) -> tuple[Want, ...]:
+        return (Sum("lse"),)
+
+    def take(self, heads: Array, *found: Any) -> None:
+        (self._lse,) = found
 
     def result(self) -> Array:
         return self._span.fold(self._lse)
@@ -60,13 +68,14 @@ class _MaxLogit(Tally):
         self._key = np.full((span.heads, span.n_q), -1, np.int64)
 
     def scores(self, place: slice, scores: Scores) -> None:
-        raw = scores.raw if scores.visible is None else np.where(scores.visible, scores.raw, -np.inf)
-        key = raw.argmax(axis=-1)
-        value = np.take_along_axis(raw, key[..., None], axis=-1)[..., 0]
-        best, best_key = self._value[place, scores.tile.rows], self._key[place, scores.tile.rows]
-        better = (value > best) | (np.isnan(value) & ~np.isnan(best))
-        best[better] = value[better]
-        best_key[better] = key[better] + scores.tile.keys.start
+        rows = scores.tile.rows
+        take_largest(scores, self._value[place, rows], self._key[place, rows])
+
+    def asks(self) -> tuple[Want, ...]:
+        return Sum("max_score"), Sum("max_key")
+
+    def take(self, heads: Array, *found: Any) -> None:
+        self._value, self._key = found
 
     def result(self) -> MaxLogit:
         return MaxLogit(self._span.fold(self._value), self._span.fold(self._key))

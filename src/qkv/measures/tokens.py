@@ -7,6 +7,7 @@ import numpy as np
 
 from qkv._alignment import aligned, as_offset
 from qkv._broadcast import check_batch, integers
+from qkv._scan import Pairs, Want
 from qkv._tile import Tile
 from qkv._tiles import Rows, Scores
 from qkv._typing import Array
@@ -45,6 +46,10 @@ class ByToken(RowMeasure):
         picked = self.picks(ids, own[:, :, None], at, tile) & (at < tile.n_k)
         return (np.where(picked, weight, 0).sum(axis=-1),)
 
+    def coded(self) -> Array:
+        """The ids as 0, 1, …: (…, n_k)."""
+        return np.unique(self.ids, return_inverse=True)[1].reshape(self.ids.shape)
+
     def picks(self, ids: Array, own: Array, at: Array, tile: Tile) -> Array:
         """Which keys of the tile count, bool (heads or 1, rows, keys).
 
@@ -66,6 +71,11 @@ class induction(ByToken):
         before = np.roll(ids, 1, axis=-1)[:, None, tile.keys]
         return (before == own) & (tile.j >= 1) & (tile.j <= at)
 
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        token = self.coded()
+        before = np.concatenate([np.full((*token.shape[:-1], 1), -1), token[..., :-1]], axis=-1)
+        return (Pairs(token, before[..., : span.n_k], span.alignment(self.offset), 1),)
+
 
 @dataclass(frozen=True, eq=False)
 class duplicate(ByToken):
@@ -77,3 +87,7 @@ class duplicate(ByToken):
 
     def picks(self, ids: Array, own: Array, at: Array, tile: Tile) -> Array:
         return (ids[:, None, tile.keys] == own) & (tile.j < at)
+
+    def asks(self, span: Span) -> tuple[Want, ...]:
+        token = self.coded()
+        return (Pairs(token, token, span.alignment(self.offset), 0),)

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// One walk over the weights, with everything that is counted on the way. A task is a stripe of rows of one head: block after
+// block over the keys. What a head has as a whole is kept for each stripe.
+
+#include "kernel.h"
+#include "spread.h"
+
+namespace qkv {
+namespace QKV_ISA {
+namespace {
+
+constexpr int64_t kLabels = 4096;  // that are summed in the scratch: 768 KiB in float
+
+template <class A>
+struct ScanCall {
+    const Problem& problem;
+    const RowSums& sums;
+    const Scan& scan;
+    int64_t q_width;
+    bool k_direct;
+    int64_t stripes;  // a head
+};
+
+// The tallies of a block, in the scratch of its task.
+template <class W>
+struct Tallies {
+    RowTally<W> rows;
+    Vector<W>* bands;  // [n_bands][kGroups]
+    Vector<W>* pairs;  // [n_pairs][kGroups]
+    Mask<W>* own;      // the same: the tokens of the lanes
+    W** best;  // [n_tops][n][lanes], null where a list is long
+    Whole<W>** best_key;
+    DistanceTally<W>* distances;  // [n_distances]
+    W** bins;
+    PixelRows<W>* pixels;  // [n_pictures]
+    W** shares;  // [n_labels][labels][lanes], null where they are too many
+};
+
+template <class A>
+struct ScanSpace {
+    typedef Work<A> W;
+    ScoreSpace<A> score;
+    Reader<A> keys;
+    Query<A>* q;
+    Number<A>* rows;
+    Tallies<W> tallies;
+
+    int64_t take(Arena arena, const ScanCall<A>& call) {
+        constexpr int64_t lanes = kGroups * Lanes<W>::n;
+        const Problem& p = call.problem;
+        const Scan& scan = call.scan;
+        score.take(arena, p.k.width, false, true);
+        keys = {&p.k, up_to(p.k.width, kTerms<A>), call.k_direct, arena.take<Number<A>>(kKeyBlock * up_to(p.k.width, kTerms<A>))};
+        q = arena.take<Query<A>>(call.q_width / kTerms<A> * lanes);
+        rows = arena.take<Number<A>>(call.q_width * lanes);
+        tallies.bands = arena.take<Vector<W>>(scan.n_bands * kGroups);
+        tallies.pairs = arena.take<Vector<W>>(scan.n_pairs * kGroups);
+        tallies.own = arena.take<Mask<W>>(scan.n_pairs * kGroups);
+        tallies.best = arena.take<W*>(scan.n_tops);
+        tallies.best_key = arena.take<Whole<W>*>(scan.n_tops);
+        for (int n = 0; n < scan.n_tops; n++) {
+            const bool sorts = scan.tops[n].n <= kSorted;
+            W* best = sorts ? arena.take<W>(scan.tops[n].n * lanes) : nullptr;
+            Whole<W>* key = sorts ? arena.take<Whole<W>>(scan.tops[n].n * lanes) : nullptr;
+            if (arena.base) tallies.best[n] = best;
+            if (arena.base) tallies.best_key[n] = key;
+        }
+        tallies.distances = arena.take<DistanceTally<W>>(scan.n_distances);
+        tallies.bins = arena.take<W*>(scan.n_distances);
+        tallies.pixels = arena.take<PixelRows<W>>(scan.n_pictures);
+        tallies.shares = arena.take<W*>(scan.n_labels);
+        for (int n = 0; n < scan.n_labels; n++) {
+            W* shares = scan.labels[n].n <= kLabels ? arena.take<W>(scan.labels[n].n * lanes) : nullptr;
+            if (arena.base) tallies.shares[n] = shares;
+        }
+        for (int n = 0; n < scan.n_distances; n++) {
+            W* bins = arena.take<W>((scan.distances[n].ahead + 1 + scan.distances[n].back) * lanes);
+            if (arena.base) tallies.bins[n] = bins;
+        }
+        return arena.used;
+    }
+};
+
+template <class A>
+void begin_tallies(const ScanCall<A>& call, int64_t head, const Block<A>& block, int64_t stripe_row, Tallies<Work<A>>& tallies) {
+    typedef Work<A> W;
+    constexpr int VL = Lanes<W>::n, lanes = kGroups * VL;
+    const Scan& scan = call.scan;
+    tallies.rows.begin();
+    for (int n = 0; n < scan.n_bands * kGroups; n++) tallies.bands[n] = Vector<W>{};
+    for (int n = 0; n < scan.n_pairs; n++) {
+        const Pairs& pairs = scan.pairs[n];
+        const int32_t* row = pairs.row + pairs.row_at[head] + block.row0;
+        for (int lane = 0; lane < block.groups * VL; lane++)
+            tallies.own[n * kGroups + lane / VL][lane % VL] = lane < block.rows ? row[lane] : -1;
+        for (int g = 0; g < kGroups; g++) tallies.pairs[n * kGroups + g] = Vector<W>{};
+    }
+    for (int n = 0; n < scan.n_tops; n++)
+        for (int64_t at = 0; tallies.best[n] && at < scan.tops[n].n * lanes; at++) {
+            tallies.best[n][at] = W(-1);
+            tallies.best_key[n][at] = -1;
+        }
+    for (int n = 0; n < scan.n_distances; n++)
+        tallies.distances[n].begin(tallies.bins[n], scan.distances[n].ahead + 1 + scan.distances[n].back);
+    for (int n = 0; n < scan.n_pictures; n++)
+        tallies.pixels[n].begin(block.row0, block.rows, stripe_row, scan.pictures[n].height, call.problem.n_q);
+    for (int n = 0; n < scan.n_labels; n++)
+        for (int64_t at = 0; tallies.shares[n] && at < scan.labels[n].n * lanes; at++) tallies.shares[n][at] = 0;
+}
+
+// One block over one tile of keys.
+template <class A, int G>
+__attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block,
+                                         const Shares<Work<A>>& shares, const Keys<A>& keys, ScanSpace<A>& space) {
+    typedef Work<A> W;
+    const Problem& p = call.problem;
+    const Scan& scan = call.scan;
+    const Part part = part_of(block, keys.j0, keys.n);
+    if (part.a >= part.b) return;
+    const bool hides = weigh<A, G>(p, head, block, shares, part, keys, space.score);
+    constexpr int lanes = G * Lanes<W>::n;
+    W* weight = space.score.scores;
+    for (int n = 0; n < part.a * lanes; n++) weight[n] = 0;
+    for (int n = part.b * lanes; n < keys.n * lanes; n++) weight[n] = 0;
+    const int64_t row = head * p.rows.size() + block.row0 - p.rows.begin, place = head * call.stripes + stripe;
+    const Weighed<W> tile{block.row0, block.rows, part, weight, hides ? space.score.seen : nullptr, shares.any_nan, row};
+    Tallies<W>& tallies = space.tallies;
+    if (scan.mass || scan.squares || scan.slope || scan.largest) tallies.rows.template add<G>(tile);
+    if (scan.received) add_columns<W, G>(tile, static_cast<W*>(scan.received) + place * p.n_k);
+    for (int n = 0; n < scan.n_labels; n++) {
+        if (tallies.shares[n])
+            add_labels<W, G>(tile, scan.labels[n], keys.n, tallies.shares[n]);
+        else
+            add_many_labels<W, G>(tile, scan.labels[n], keys.n);
+    }
+    for (int n = 0; n < scan.n_pictures; n++) {
+        const Picture& picture = scan.pictures[n];
+        double* value = picture.value + place * picture.rows_of_stripe * picture.width;
+        if (picture.largest)
+            add_picture<W, G, true>(tile, picture, keys.n, tallies.pixels[n], value);
+        else
+            add_picture<W, G, false>(tile, picture, keys.n, tallies.pixels[n], value);
+    }
+    for (int n = 0; n < scan.n_bands; n++)
+        add_band<W, G>(tile, scan.bands[n], scan.bands[n].offset[head], tallies.bands + n * kGroups);
+    for (int n = 0; n < scan.n_pairs; n++)
+        add_pairs<W, G>(tile, scan.pairs[n], head, tallies.own + n * kGroups, tallies.pairs + n * kGroups);
+    for (int n = 0; n < scan.n_distances; n++)
+        add_distances<W, G>(tile, scan.distances[n], scan.distances[n].offset[head], tallies.distances[n]);
+    for (int n = 0; n < scan.n_tops; n++) {
+        const Top& top = scan.tops[n];
+        if (tallies.best[n])
+            add_top<W, G>(tile, top.n, tallies.best[n], tallies.best_key[n]);
+        else
+            add_long_top<W, G>(tile, top.n, static_cast<W*>(top.weight), top.key);
+    }
+}
+
+template <class A>
+void give_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, Tallies<Work<A>>& tallies) {
+    typedef Work<A> W;
+    constexpr int VL = Lanes<W>::n;
+    const Scan& scan = call.scan;
+    const int64_t row = head * call.problem.rows.size() + block.row0 - call.problem.rows.begin;
+    tallies.rows.give(scan, block.rows, row);
+    for (int lane = 0; lane < block.rows; lane++) {
+        for (int n = 0; n < scan.n_bands; n++)
+            static_cast<W*>(scan.bands[n].mass)[row + lane] = tallies.bands[n * kGroups + lane / VL][lane % VL];
+        for (int n = 0; n < scan.n_pairs; n++)
+            static_cast<W*>(scan.pairs[n].mass)[row + lane] = tallies.pairs[n * kGroups + lane / VL][lane % VL];
+        for (int n = 0; n < scan.n_tops; n++)
+            for (int64_t t = 0; tallies.best[n] && t < scan.tops[n].n; t++) {
+                const int64_t from = t * block.groups * VL + lane, to = (row + lane) * scan.tops[n].n + t;
+                static_cast<W*>(scan.tops[n].weight)[to] = tallies.best[n][from];
+                scan.tops[n].key[to] = tallies.best_key[n][from];
+            }
+    }
+    for (int n = 0; n < scan.n_labels; n++)
+        for (int64_t label = 0; tallies.shares[n] && label < scan.labels[n].n; label++)
+            for (int lane = 0; lane < block.rows; lane++)
+                static_cast<W*>(scan.labels[n].share)[(row + lane) * scan.labels[n].n + label] =
+                    tallies.shares[n][label * block.groups * VL + lane];
+    for (int n = 0; n < scan.n_distances; n++) {
+        const Distances& wanted = scan.distances[n];
+        const int64_t bins = wanted.ahead + 1 + wanted.back;
+        give_distances(wanted, block.rows, block.groups * VL, row,
+                       wanted.histogram + (head * call.stripes + stripe) * bins, tallies.distances[n]);
+    }
+}
+
+template <class A>
+bool scan_block(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, ScanSpace<A>& space) {
+    typedef Work<A> W;
+    const Problem& p = call.problem;
+    Shares<W> shares{};
+    shares.take(p, head, block, call.sums);
+    for (int64_t j0 = block.first_min / kKeyBlock * kKeyBlock; j0 < block.last_max; j0 += kKeyBlock) {
+        if (j0 % (1 << 16) == 0 && !go_on()) return false;
+        Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kKeyBlock ? p.n_k - j0 : kKeyBlock)};
+        keys.k = space.keys.read(head, j0, keys.n, &keys.row);
+        switch (block.groups) {
+            case 1: scan_tile<A, 1>(call, head, stripe, block, shares, keys, space); break;
+            case 2: scan_tile<A, 2>(call, head, stripe, block, shares, keys, space); break;
+            default: scan_tile<A, 3>(call, head, stripe, block, shares, keys, space);
+        }
+    }
+    give_tallies(call, head, stripe, block, space.tallies);
+    return true;
+}
+
+template <class A>
+void scan_task(void* context, int64_t task) {
+    typedef Work<A> W;
+    const ScanCall<A>& call = *static_cast<const ScanCall<A>*>(context);
+    const Problem& p = call.problem;
+    ScanSpace<A> space{};
+    char* memory = static_cast<char*>(scratch(space.take(Arena{nullptr}, call)));
+    if (!memory) return;
+    space.take(Arena{memory}, call);
+    const int64_t head = task / call.stripes, stripe = call.stripes - 1 - task % call.stripes;
+    const int64_t begin = p.rows.begin + stripe * call.scan.stripe;
+    const int64_t end = begin + call.scan.stripe < p.rows.end ? begin + call.scan.stripe : p.rows.end;
+    const Grid grid = Grid::of<W>({begin, end});
+    for (int64_t index = 0; index < grid.blocks; index++) {
+        Block<A> block;
+        begin_block(p, grid, head, index, call.q_width, space.q, space.rows, block);
+        begin_tallies(call, head, block, begin, space.tallies);
+        if (!scan_block(call, head, stripe, block, space)) return;
+    }
+}
+
+template <class A>
+void scan_in(const Problem& problem, const RowSums& sums, const Scan& wanted, const Parallel& parallel) {
+    typedef Work<A> W;
+    if (problem.n_heads == 0 || problem.rows.size() == 0) return;
+    ScanCall<A> call{problem, sums, wanted, up_to(problem.q.width, Lanes<W>::n * kTerms<A>),
+                     reads_directly<A>(problem.k, problem.n_heads), (problem.rows.size() + wanted.stripe - 1) / wanted.stripe};
+    run_tasks(parallel, problem.n_heads * call.stripes, scan_task<A>, &call);
+}
+
+void scan(const Problem& problem, const RowSums& sums, const Scan& wanted, const Parallel& parallel) {
+    in_arithmetic(problem, [&](auto as) { scan_in<typename decltype(as)::type>(problem, sums, wanted, parallel); });
+}
+
+}  // namespace
+}  // namespace QKV_ISA
+}  // namespace qkv
