@@ -73,7 +73,8 @@ void in_arithmetic(const Problem& problem, const Run& run) {
 #if defined(__AVX512BF16__)
     // the instruction takes products below the smallest normal number for 0: no factor may make them large again
     const bool small = problem.factor < 0x1p60 && problem.factor > -0x1p60;
-    if (problem.q.dtype == DType::bf16 && small) return run(As<Bfloat16>{});
+    // and under a softcap, an infinite score is a finite one: products are taken as float has them
+    if (problem.q.dtype == DType::bf16 && small && !(problem.softcap > 0)) return run(As<Bfloat16>{});
 #endif
     if (problem.q.dtype == DType::f64)
         run(As<double>{});

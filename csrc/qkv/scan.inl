@@ -188,14 +188,16 @@ void give_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const B
     }
 }
 
+// A block over its keys; before it so many of the task were done, each a part of it. False where the call is to end early.
 template <class A>
-bool scan_block(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, ScanSpace<A>& space) {
+bool scan_block(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, double begun, double part,
+                ScanSpace<A>& space) {
     typedef Work<A> W;
     const Problem& p = call.problem;
     Shares<W> shares{};
     shares.take(p, head, block, call.sums);
     for (int64_t j0 = block.first_min / kKeyBlock * kKeyBlock; j0 < block.last_max; j0 += kKeyBlock) {
-        if (j0 % (1 << 16) == 0 && !go_on()) return false;
+        if (j0 % (1 << 16) == 0 && !go_on((begun + double(j0) / double(p.n_k)) * part)) return false;
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kKeyBlock ? p.n_k - j0 : kKeyBlock)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         switch (block.groups) {
@@ -225,7 +227,7 @@ void scan_task(void* context, int64_t task) {
         Block<A> block;
         begin_block(p, grid, head, index, call.q_width, space.q, space.rows, block);
         begin_tallies(call, head, block, begin, space.tallies);
-        if (!scan_block(call, head, stripe, block, space)) return;
+        if (!scan_block(call, head, stripe, block, double(index), 1.0 / double(grid.blocks), space)) return;
     }
 }
 

@@ -143,7 +143,7 @@ void transposed_task(void* context, int64_t task) {
     const int64_t end = begin + call.stripe < p.n_k ? begin + call.stripe : p.n_k;
     for (int64_t n = 0; n < call.stripe * call.x_width; n++) space.sums[n] = 0;
     for (int64_t index = 0; index < call.grid.blocks; index++) {
-        if (!go_on()) return;
+        if (!go_on(double(index) / double(call.grid.blocks))) return;
         Block<A> block;
         place_block(p, call.grid, head, index, block);
         if (block.last_max <= begin || block.first_min >= end) continue;
