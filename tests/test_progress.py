@@ -45,7 +45,7 @@ def test_every_call_counts_the_rows_of_the_map_up_to_all_of_them(name, often, ev
     assert {total for _, total in seen} == {3 * 700}
     assert done == sorted(done)
     assert done.count(3 * 700) == 1
-    if name != "A @ v" or every_kernel == "walk":
+    if every_kernel == "walk":
         assert len(seen) > 2
 
 
@@ -86,7 +86,8 @@ def test_a_kernel_tells_now_and_then_on_the_thread_that_called():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_a_callback_raises_ends_the_call(name, often, every_kernel):
-    (x,) = normal(1, (32, 3000, 64)) if name == "A @ v" and every_kernel != "walk" else normal(1, (1, 700, 8))
+    large = every_kernel != "walk" and name not in ("dense", "scores")  # a kernel is done with a small map at once
+    (x,) = normal(1, (32, 3000, 64) if large else (1, 700, 8))
     A = qkv.attend(x, x)
     seen = []
 

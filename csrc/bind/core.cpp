@@ -103,6 +103,8 @@ class Problem {
     }
     Problem(const Problem&) = delete;
 
+    int64_t n_rows() const { return problem.n_heads * problem.rows.size(); }
+
     Heads heads;
     qkv::Problem problem{};
 
@@ -152,7 +154,7 @@ bool apply(const std::string& name, const Problem& problem, nb::handle v, Sizes 
     const qkv::RowResults said{peak.data<void>(),    total.data<void>(),     lse.data<void>(),
                                entropy.data<void>(), max_score.data<void>(), max_key.data<int64_t>()};
     bool finite = true;
-    without_gil(name, problem.problem.n_heads * problem.problem.rows.size(), [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+    without_gil(name, problem.n_rows(), [&](const Kernel& kernel, const qkv::Parallel& parallel) {
         finite = kernel.apply(problem.problem, values.array.there() ? &v_rows : nullptr, means.data<void>(), said, parallel);
     });
     return finite;
@@ -169,7 +171,7 @@ struct Sums {
 void scan(const std::string& name, const Problem& problem, nb::handle peak, nb::handle total, const bind::Scan& wanted) {
     const Sums sums(peak, total);
     const qkv::Scan scan = wanted.described();
-    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+    without_gil(name, problem.n_rows(), [&](const Kernel& kernel, const qkv::Parallel& parallel) {
         kernel.scan(problem.problem, sums.described(), scan, parallel);
     });
 }
@@ -178,7 +180,7 @@ void window(const std::string& name, const Problem& problem, nb::handle peak, nb
             int64_t end, nb::handle out) {
     const Sums sums(peak, total);
     const Array cells(out, PyBUF_STRIDED);
-    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+    without_gil(name, problem.n_rows(), [&](const Kernel& kernel, const qkv::Parallel& parallel) {
         kernel.window(problem.problem, sums.described(), qkv::Stage(stage), {begin, end}, cells.data<void>(), parallel);
     });
 }
@@ -189,7 +191,7 @@ void apply_transposed(const std::string& name, const Problem& problem, nb::handl
     const ByHead values(x, every_head(std::move(x_lead)), 2);
     const Rows rows = values.rows(problem.problem.q.dtype);
     const Array means(out, PyBUF_STRIDED);
-    without_gil(name, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+    without_gil(name, problem.n_rows(), [&](const Kernel& kernel, const qkv::Parallel& parallel) {
         kernel.apply_transposed(problem.problem, sums.described(), rows, means.data<void>(), parallel);
     });
 }
