@@ -116,7 +116,7 @@ struct Arena {
 
     template <class T>
     T* take(int64_t n) {
-        T* here = reinterpret_cast<T*>(base + used);
+        T* here = base ? reinterpret_cast<T*>(base + used) : nullptr;
         used += (n * int64_t(sizeof(T)) + 63) / 64 * 64;
         return here;
     }
