@@ -1,5 +1,6 @@
 """The compiled kernels among threads and processes: the same bits on any number of them, and never in the way."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -120,9 +121,29 @@ def test_where_torch_is_its_threads_are_used_whichever_was_imported_first(order)
     assert python(code, OMP_NUM_THREADS="2").split("\n") == ["True", "OpenMP of the process"]
 
 
+USES_TORCH = "import torch; torch.ones(999, 999) @ torch.ones(999, 999)\n"
+ASKS = "print(hashlib.sha256(qkv.attention(x, x[:, ::-1], x)).hexdigest(), qkv._kernel.core.thread_source())\n"
+MAKES = "import hashlib, sys, numpy as np, qkv; x = np.random.default_rng(7).random((4, 700, 64), np.float32)\n" + ASKS
+OWN, LENT = "own pool", "OpenMP of the process"
+PROCESSES = [
+    pytest.param(MAKES + "assert 'torch' not in sys.modules", [OWN], id="NumPy alone"),
+    pytest.param(USES_TORCH + MAKES, [LENT], id="torch first"),
+    pytest.param(MAKES + USES_TORCH + ASKS, [OWN, LENT], id="torch after a kernel has run"),
+]
+
+
+@pytest.mark.parametrize(("code", "sources"), PROCESSES)
+def test_numpy_gets_the_same_bits_with_torch_in_the_process_and_without(code, sources, monkeypatch):
+    if USES_TORCH in code:
+        pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.delenv("QKV_KERNEL", raising=False)
+    x = np.random.default_rng(7).random((4, 700, 64), np.float32)
+    answer = hashlib.sha256(qkv.attention(x, x[:, ::-1], x)).hexdigest()
+    assert python(code, OMP_NUM_THREADS="2").split("\n") == [f"{answer} {source}" for source in sources]
+
+
 # Forks.
 
-USES_TORCH = "import torch; torch.ones(999, 999) @ torch.ones(999, 999)\n"
 FORK = """
 pid = os.fork()
 if pid == 0:
