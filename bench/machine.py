@@ -1,5 +1,6 @@
 """What the benchmarks share: the machine they ran on, the memory it has left, and a job in a process of its own."""
 
+import contextlib
 import json
 import math
 import os
@@ -12,6 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+POOLS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NPROC",
+)  # how libraries are told; NPROC is JAX's
+IDLE = 0.2  # cores that others may keep busy while the wall clock measures more threads than one
 UNKNOWN = 1 << 30  # bytes that are taken to be left where the machine does not say: n = 8192 for 8 bytes a cell
 
 
@@ -60,6 +68,16 @@ def busy_cores(seconds: float = 1.0) -> float:
     return (os.cpu_count() or 1) * (1 - idle)
 
 
+def cpus(threads: int) -> list[int]:
+    """CPUs for as many threads, of different cores first; only Linux says which it has."""
+    own: dict[str, list[int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        beside = _lines(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        own.setdefault(beside[0] if beside else str(cpu), []).append(cpu)
+    by_turn = sorted((place, cpu) for each in own.values() for place, cpu in enumerate(each))
+    return [cpu for _, cpu in by_turn][:threads]
+
+
 def available() -> int:
     """Bytes that a process may take without making the machine swap."""
     if (free := _bytes("/proc/meminfo", "MemAvailable")) is not None:
@@ -84,8 +102,18 @@ def peak_mb() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3  # macOS counts bytes, others kB
 
 
-def in_process(file: str, job: str, n: int, d: int) -> dict[str, float]:
-    """What a job of a benchmark prints, run in a process of its own."""
+def forget_peak() -> float:
+    """The memory that this process holds now, in MB, from which on `peak_mb` counts where Linux lets it."""
+    with contextlib.suppress(OSError):  # the peak so far stays then, and counts as taken afterwards
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    held = _bytes("/proc/self/status", "VmRSS")
+    return peak_mb() if held is None else held / 1e6
+
+
+def in_process(file: str, job: str, n: int, d: int, threads: int | None = None) -> dict[str, float]:
+    """What a job of a benchmark prints, run in a process of its own, with as many threads where a number is given."""
     command = [sys.executable, file, "--job", job, "--n", str(n), "--d", str(d)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 (one of these files)
+    pools = {} if threads is None else dict.fromkeys(POOLS, str(threads))
+    env = {**os.environ, **pools}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)  # noqa: S603 (one of these files)
     return dict(json.loads(done.stdout))
