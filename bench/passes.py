@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from turns import Missing
 
 import qkv
 from qkv import measures
@@ -15,16 +14,12 @@ LABELS = 8
 
 def with_output(of: qkv.AttentionMap, v: np.ndarray) -> Any:
     """A @ v, entropy and the largest score, asked for at once."""
-    output = getattr(measures, "output", None)
-    if output is None:
-        raise Missing("measures.output is not there")
-    return of.measure(output(v), measures.entropy(), measures.max_logit())
+    return of.measure(measures.output(v), measures.entropy(), measures.max_logit())
 
 
 def with_lse(of: qkv.AttentionMap, v: np.ndarray) -> Any:
-    """A @ v and lse: at once where a measure gives the output, else one after the other."""
-    output = getattr(measures, "output", None)
-    return (of @ v, of.lse()) if output is None else of.measure(output(v), measures.lse())
+    """A @ v and lse at once."""
+    return of.measure(measures.output(v), measures.lse())
 
 
 def first_pass(of: qkv.AttentionMap) -> Any:

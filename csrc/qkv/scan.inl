@@ -50,7 +50,7 @@ struct ScanSpace {
         const Problem& p = call.problem;
         const Scan& scan = call.scan;
         score.take(arena, p.k.width, false, true);
-        keys = {&p.k, up_to(p.k.width, kTerms<A>), call.k_direct, arena.take<Number<A>>(kKeyBlock * up_to(p.k.width, kTerms<A>))};
+        keys = {&p.k, up_to(p.k.width, kTerms<A>), call.k_direct, arena.take<Number<A>>(kScanTile * up_to(p.k.width, kTerms<A>))};
         q = arena.take<Query<A>>(call.q_width / kTerms<A> * lanes);
         rows = arena.take<Number<A>>(call.q_width * lanes);
         tallies.bands = arena.take<Vector<W>>(scan.n_bands * kGroups);
@@ -196,9 +196,9 @@ bool scan_block(const ScanCall<A>& call, int64_t head, int64_t stripe, const Blo
     const Problem& p = call.problem;
     Shares<W> shares{};
     shares.take(p, head, block, call.sums);
-    for (int64_t j0 = block.first_min / kKeyBlock * kKeyBlock; j0 < block.last_max; j0 += kKeyBlock) {
+    for (int64_t j0 = block.first_min / kScanTile * kScanTile; j0 < block.last_max; j0 += kScanTile) {
         if (j0 % (1 << 16) == 0 && !go_on((begun + double(j0) / double(p.n_k)) * part)) return false;
-        Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kKeyBlock ? p.n_k - j0 : kKeyBlock)};
+        Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kScanTile ? p.n_k - j0 : kScanTile)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         switch (block.groups) {
             case 1: scan_tile<A, 1>(call, head, stripe, block, shares, keys, space); break;

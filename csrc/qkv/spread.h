@@ -99,7 +99,7 @@ QKV_INLINE void spread_tile(const Weighed<W>& tile, bool absolute, int64_t at, V
         for (int lane = 0; kNear && lane < VL; lane++) place[g][lane] = W(at + g * VL + lane);
     }
     const auto distance = [&](int g, int j) {
-        if (!kNear) return all(W(kKeyBlock / 2 - j));
+        if (!kNear) return all(W(kScanTile / 2 - j));
         const Vector<W> d = place[g] - all(W(j));
         return absolute ? larger(d, -d) : d;
     };
@@ -123,7 +123,7 @@ template <class W, int G>
 void add_distances(const Weighed<W>& tile, const Distances& wanted, int64_t offset, DistanceTally<W>& tally) {
     constexpr int VL = Lanes<W>::n, lanes = G * VL;
     const int64_t at = tile.row0 + offset - tile.part.j0, chunk = tile.part.j0 / kChunk<W>;
-    const bool near = at < 3 * kKeyBlock && at + lanes > -2 * kKeyBlock;
+    const bool near = at < 3 * kScanTile && at + lanes > -2 * kScanTile;
     Vector<W> mass[G], mean[G], squares[G];
     if (near)
         spread_tile<W, G, true>(tile, wanted.absolute, at, mass, mean, squares);
@@ -136,7 +136,7 @@ void add_distances(const Weighed<W>& tile, const Distances& wanted, int64_t offs
         store(s + g * VL, squares[g]);
     }
     const double sign = !near && wanted.absolute && at < 0 ? -1 : 1;
-    const double zero = near ? 0 : sign * double(at - kKeyBlock / 2), step = near ? 0 : sign;
+    const double zero = near ? 0 : sign * double(at - kScanTile / 2), step = near ? 0 : sign;
     if (chunk != tally.chunk) {
         tally.merge();
         tally.chunk = chunk;

@@ -71,6 +71,12 @@ def row_results(
     found = {name: np.empty(shape, np.int64 if name == "max_key" else problem.work) for name in asked}
     described = _kernel.Described(problem, form, heads, rows)
     core.apply(_kernel.chosen(), described.problem, None, (), None, tuple(found.get(name) for name in _kernel.ROWS))
+    mend_rows(problem, heads, rows, found)
+    return found
+
+
+def mend_rows(problem: Problem, heads: Array, rows: slice, found: dict[str, Array]) -> None:
+    """Compute rows whose "total" is NaN again, by the walk: it knows who sees what."""
     for head in np.flatnonzero(np.isnan(found["total"]).any(axis=-1)):
         lost = np.flatnonzero(np.isnan(found["total"][head])) + rows.start
         for tile in problem.row_tiles:
@@ -79,7 +85,6 @@ def row_results(
                 walked = walk_rows(problem, heads[head : head + 1], tile)
                 for name, array in found.items():
                     array[head, here - rows.start] = walked[name][0, here - tile.start]
-    return found
 
 
 def apply_transposed(problem: Problem, lead: Array, x: Any) -> Any:

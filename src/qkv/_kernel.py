@@ -146,13 +146,18 @@ def apply(problem: Problem, lead: Array, v: Any) -> Any:
     """A @ v by the chosen kernel, or by the tile walk where that can't; as `_tiles.apply`."""
     if refusal(problem) is not None or not lead.size:
         return _tiles.apply(problem, lead, v)
-    out, dtype = _room(problem, lead.shape, v), problem.dtype
-    if not _call(problem, form(problem), lead, v, out):
+    out = _room(problem, lead.shape, v)
+    return settle(problem, lead, v, out, _call(problem, form(problem), lead, v, out))
+
+
+def settle(problem: Problem, lead: Array, v: Any, out: Any, finite: bool) -> Any:
+    """A @ v from what a kernel wrote, (*lead, n_q, d_v): not finite rows computed again, in the dtype of q."""
+    if not finite:
         _mend(problem, lead, v, host(out).reshape(lead.size, *out.shape[-2:]))
-    if out.dtype == dtype:
+    if out.dtype == problem.dtype:
         return out
     with np.errstate(over="ignore"):
-        return problem.library.give(out, dtype)
+        return problem.library.give(out, problem.dtype)
 
 
 def _mend(problem: Problem, lead: Array, v: Any, out: Array) -> None:

@@ -86,6 +86,8 @@ class AttentionMap(Matrix):
             return ()
         problem, offsets = self._problem, self._problem.offsets
         span = Span(
+            problem,
+            self._lead,
             self._lead.shape,
             self._lead.size,
             problem.shape,
@@ -94,7 +96,7 @@ class AttentionMap(Matrix):
             agree(offsets),
         )
         tallies = [each.start(span) for each in wanted]
-        run(problem, np.ravel(self._lead), tallies)
+        run(problem, self._lead, tallies)
         return tuple(problem.library.give(tally.result()) for tally in tallies)
 
     def lse(self) -> Any:

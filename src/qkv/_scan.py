@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qkv import _kernel
-from qkv._cells import row_results
+from qkv._cells import mend_rows, row_results
 from qkv._kernel import core
 from qkv._problem import Problem
 from qkv._progress import Work
@@ -100,6 +100,14 @@ class Sum(Want):
     """One of `_kernel.ROWS`, from the pass over the scores: (heads, n_q)."""
 
     name: str
+    weighs = False
+
+
+@dataclass(frozen=True, eq=False)
+class Output(Want):
+    """A @ v, in the caller's library and dtype: (*lead, n_q, d_v). v: as `_kernel.apply` takes it."""
+
+    v: Any
     weighs = False
 
 
@@ -268,17 +276,27 @@ def by_tile(label: Array) -> tuple[Array, Array]:
     return padded, np.ascontiguousarray(order)
 
 
-def scan(problem: Problem, heads: Array, wants: Sequence[Want]) -> list[Any]:
-    """The results of these wants for some heads (flat), in their order."""
-    form = _kernel.form(problem)
-    wanted = list(dict.fromkeys(wants))
-    one = Here(problem, heads[:1])
-    together = max(1, MEMORY // max(1, sum(want.bytes_of_stripes(one) for want in wanted)))
-    groups = [heads[at : at + together] for at in range(0, len(heads), together)]
-    work = Work(len(heads) * problem.shape[-2])
-    found = [_scan_group(Here(problem, group), form, wanted, work) for group in groups]
-    whole = {want: _joined([each[want] for each in found]) for want in wanted}
-    return [whole[want] for want in wants]
+def scan(problem: Problem, lead: Array, wants: Sequence[Want]) -> list[Any]:
+    """The results of these wants for the heads of `lead` (flat indices of any shape), in their order, heads flat."""
+    form, heads, wanted = _kernel.form(problem), lead.reshape(-1), list(dict.fromkeys(wants))
+    work, rows = Work(lead.size * problem.shape[-2]), lead.size * problem.shape[-2]
+    weighing = [want for want in wanted if want.weighs]
+    found, sums = _first_pass(problem, form, lead, wanted, work, rows // (2 if weighing else 1))
+    counts = Counts(problem, form, heads)
+    found |= {want: counts.of(want.of) for want in wanted if isinstance(want, Visible)}
+    if weighing:
+        one = Here(problem, heads[:1])
+        together = max(1, MEMORY // max(1, sum(want.bytes_of_stripes(one) for want in weighing)))
+        parts = []
+        with work.part(rows - rows // 2):
+            inner = Work(rows)
+            for at in range(0, len(heads), together):
+                part = slice(at, min(at + together, len(heads)))
+                here = Here(problem, heads[part])
+                with inner.part(len(here.heads) * here.n_q):
+                    parts.append(_second_pass(here, form, weighing, sums["peak"][part], sums["total"][part]))
+        found |= {want: _joined([each[want] for each in parts]) for want in weighing}
+    return [found[want] for want in wants]
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -289,30 +307,37 @@ def _joined(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _scan_group(here: Here, form: _kernel.Form, wants: list[Want], work: Work) -> dict[Want, Any]:
-    """All wants of some heads: what is visible, a pass over the scores, and one over the weights where it is needed."""
+def _first_pass(
+    problem: Problem, form: _kernel.Form, lead: Array, wants: list[Want], work: Work, rows: int
+) -> tuple[dict[Want, Any], dict[str, Array]]:
+    """What a pass over the scores finds, with A @ v where it is wanted, and the sums that weights are taken with."""
     found: dict[Want, Any] = {}
-    weighing = [want for want in wants if want.weighs]
-    names = tuple(want.name for want in wants if isinstance(want, Sum)) + (("peak", "total") if weighing else ())
-    rows = slice(0, here.n_q)
-    first = len(here.heads) * here.n_q // (2 if weighing else 1)
-    with work.part(first):
-        sums = row_results(here.problem, form, here.heads, rows, names) if names else {}
-    counts = Counts(here.problem, form, here.heads)
-    for want in wants:
-        if isinstance(want, Sum):
-            found[want] = sums[want.name]
-        elif isinstance(want, Visible):
-            found[want] = counts.of(want.of)
-    if not weighing:
-        return found
-    described = _kernel.Described(here.problem, form, here.heads, rows)
-    task = core.Scan(here.stripe)
-    by_name = {want.name: here.rows() for want in weighing if isinstance(want, Row)}
+    names = [want.name for want in wants if isinstance(want, Sum)]
+    names += ["peak", "total"] if any(want.weighs for want in wants) else []
+    outputs = [want for want in wants if isinstance(want, Output)]
+    every, heads = slice(0, problem.shape[-2]), lead.reshape(-1)
+    with work.part(rows):
+        if outputs and names:
+            first, asked = outputs.pop(0), tuple(dict.fromkeys((*names, "total")))
+            out, *results = _kernel.run(problem, form, lead, first.v, asked)
+            out = problem.library.xp.reshape(out, (*lead.shape, *out.shape[1:]))
+            found[first] = _kernel.settle(problem, lead, first.v, out, finite=False)
+            sums = dict(zip(asked, results, strict=True))
+            mend_rows(problem, heads, every, sums)
+        else:
+            sums = row_results(problem, form, heads, every, tuple(names)) if names else {}
+        for want in outputs:
+            found[want] = _kernel.apply(problem, lead, want.v)
+    return found | {want: sums[want.name] for want in wants if isinstance(want, Sum)}, sums
+
+
+def _second_pass(here: Here, form: _kernel.Form, wants: list[Want], peak: Array, total: Array) -> dict[Want, Any]:
+    """What one walk over the weights of some heads finds."""
+    described, task = _kernel.Described(here.problem, form, here.heads, slice(0, here.n_q)), core.Scan(here.stripe)
+    by_name = {want.name: here.rows() for want in wants if isinstance(want, Row)}
     if by_name:
         task.rows(*(by_name.get(name) for name in ROW_NAMES))
-    begun = {want: want.begin(here, task) for want in weighing if not isinstance(want, Row)}
-    with work.part(len(here.heads) * here.n_q - first):
-        core.scan(_kernel.chosen(), described.problem, sums["peak"], sums["total"], task)
-    found |= {want: by_name[want.name] for want in weighing if isinstance(want, Row)}
+    begun = {want: want.begin(here, task) for want in wants if not isinstance(want, Row)}
+    core.scan(_kernel.chosen(), described.problem, np.ascontiguousarray(peak), np.ascontiguousarray(total), task)
+    found: dict[Want, Any] = {want: by_name[want.name] for want in wants if isinstance(want, Row)}
     return found | {want: want.end(here, each) for want, each in begun.items()}

@@ -43,7 +43,7 @@ SURFACE = {
     "qkv.measures": [
         "Distance", "Mass", "MaxLogit", "Measure", "Saturation", "Spread", "Top", "contribution", "diagonal",
         "distance", "duplicate", "effective_keys", "entropy", "image", "induction", "local", "lse", "mass",
-        "max_logit", "peak", "received", "saturation", "similar", "spread", "top",
+        "max_logit", "output", "peak", "received", "saturation", "similar", "spread", "top",
     ],
     "qkv.models": ["NAMES", "Layer", "Model", "Pass", "Reader", "Run", "load"],
     "qkv.tracing": [

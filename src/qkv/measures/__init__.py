@@ -17,6 +17,7 @@ from qkv.measures.picture import image
 from qkv.measures.place import diagonal, local
 from qkv.measures.scores import MaxLogit, Spread, lse, max_logit, spread
 from qkv.measures.tokens import duplicate, induction
+from qkv.measures.values import output
 
 __all__ = [
     "Distance",
@@ -38,6 +39,7 @@ __all__ = [
     "lse",
     "mass",
     "max_logit",
+    "output",
     "peak",
     "received",
     "saturation",

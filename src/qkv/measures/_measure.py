@@ -18,10 +18,13 @@ from qkv.errors import ArgumentError
 class Span:
     """The part of a map that a measure covers.
 
+    problem: what is measured. chosen: its heads that are, flat indices of any shape.
     lead: the axes before n_q of the result. heads: how many heads that is. map_shape: of the whole problem.
     work: dtype of the results. offset, offset_is_clear: the alignment that the mask states.
     """
 
+    problem: Problem
+    chosen: Array
     lead: Shape
     heads: int
     map_shape: Shape
@@ -131,17 +134,17 @@ def visible_count(scores: Scores) -> Array:
     return scores.visible.sum(axis=-1) * (1 if whole else keys.stop - keys.start)
 
 
-def run(problem: Problem, heads: Array, tallies: list[Tally]) -> None:
-    """Give the tallies what they want, for these heads (flat): from one walk of the kernel, or of the tiles.
+def run(problem: Problem, lead: Array, tallies: list[Tally]) -> None:
+    """Give the tallies what they want, for the heads of `lead` (flat indices), from the kernel or from the tile walk.
 
     Which of the two a tally has depends on nothing but itself and the problem, so its bits do not depend on the others.
     """
-    compiled = _kernel.refusal(problem) is None and len(heads) and min(problem.shape[-2:]) > 0
+    compiled = _kernel.refusal(problem) is None and lead.size and min(problem.shape[-2:]) > 0
     wanted = {tally: tally.asks() for tally in tallies} if compiled else {}
     found = {tally: wants for tally, wants in wanted.items() if wants is not None}
-    results = iter(scan(problem, heads, [want for wants in found.values() for want in wants]) if found else ())
+    results = iter(scan(problem, lead, [want for wants in found.values() for want in wants]) if found else ())
     for tally, wants in found.items():
-        tally.take(heads, *(next(results) for _ in wants))
+        tally.take(np.ravel(lead), *(next(results) for _ in wants))
     rest = [tally for tally in tallies if tally not in found]
     if rest:
-        walk(problem, heads, list(rest))
+        walk(problem, np.ravel(lead), list(rest))
