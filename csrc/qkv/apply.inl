@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kBlocks = 8;              // blocks of queries of a task: 384 queries in float32
 constexpr int64_t kScratch = 4 << 20;   // bytes that a thread may take, unless one block of very wide rows needs more
+constexpr int64_t kNear = 512 << 10;    // bytes of keys and values that stay in the second cache
 constexpr int64_t kPatience = 1 << 18;  // numbers of keys and values between two looks at whether the call is to end early
 
 template <class A>
@@ -118,10 +119,25 @@ void add_odd_values(const Values<A>& values, const Part& part, int64_t width, co
         }
 }
 
+// multiply_values for all channels; a null keep is 1 in every lane.
+template <class A, int G>
+__attribute__((noinline)) void multiply_all(const Number<A>* v, int64_t row, int n, int64_t width, const Query<A>* weights,
+                                            const Vector<Work<A>>* keep, const Ahead& next, Work<A>* out) {
+    constexpr int lanes = G * Lanes<Work<A>>::n;
+    for (int64_t c = 0; c < width; c += kKeysAtOnce) {
+        next.template fetch<2>(int(c * kTile<A> / width), int((c + kKeysAtOnce) * kTile<A> / width));
+        if (keep)
+            multiply_values<A, G>(v + c * kTerms<A>, row, n, weights, keep, out + c * lanes);
+        else
+            multiply_values<A, G, false>(v + c * kTerms<A>, row, n, weights, keep, out + c * lanes);
+    }
+}
+
 // out = keep · out + the weights of the part times the values; `scores` are those of the weights.
 template <class A, int G>
 QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const Part& part, bool hides,
-                           const Work<A>* scores, const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out) {
+                           const Work<A>* scores, const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out,
+                           const Ahead& next) {
     constexpr int lanes = G * Lanes<Work<A>>::n;
     const int from = part.a / kTerms<A>, to = int(up_to(part.b, kTerms<A>) / kTerms<A>);
     bool apart = values.odd;
@@ -129,9 +145,7 @@ QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const 
     if (apart) clean_values(values, from, to, call.v_width, space.clean);
     const Number<A>* v = apart ? space.clean : values.v;
     const int64_t row = apart ? call.v_width * kTerms<A> : values.row;
-    for (int64_t c = 0; c < call.v_width; c += kKeysAtOnce)
-        multiply_values<A, G>(v + from * row + c * kTerms<A>, row, to - from, space.weights + from * lanes, keep,
-                              out + c * lanes);
+    multiply_all<A, G>(v + from * row, row, to - from, call.v_width, space.weights + from * lanes, keep, next, out);
     if (apart) add_odd_values<A, G>(values, part, call.v_width, scores, space, out);
 }
 
@@ -181,9 +195,9 @@ __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& 
     if (kTerms<A> == 1 && hides && values.v)
         __builtin_memcpy(space.side + part.a * lanes, space.score.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
-    soften<A, G, kMoments>(way.softmax, part, largest, space.score.scores, space.weights, keep);
+    const bool rises = soften<A, G, kMoments>(way.softmax, part, largest, space.score.scores, space.weights, keep);
     const W* scores = kTerms<A> == 1 ? space.side : space.score.scores;
-    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, keep, way.out);
+    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, rises ? keep : nullptr, way.out, keys.next);
 }
 
 template <class A, bool kMoments>
@@ -214,21 +228,34 @@ void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
         W* out = static_cast<W*>(call.out) + row * width;
         for (int64_t c = 0; c < width; c += VL) {
             Vector<W> part[VL];
+#pragma GCC unroll 16
             for (int i = 0; i < VL; i++) {
                 const Vector<W> sum = load(way.out + (c + i) * lanes + g * VL), mean = sum * share;
                 part[i] = mean + (sum - mean * total) * share;  // as exact as a division, at a fraction of its time
+                odd |= (Mask<W>)(part[i] - part[i]);
             }
             transpose<W>(part);
-            for (int i = 0; i < rows; i++) {
-                odd |= part[i] - part[i] != Vector<W>{};
-                if (c + VL <= width)
-                    store(out + i * width + c, part[i]);
-                else
-                    for (int64_t x = c; x < width; x++) out[i * width + x] = part[i][x - c];
+            if (rows == VL && c + VL <= width) {
+#pragma GCC unroll 16
+                for (int i = 0; i < VL; i++) store(out + i * width + c, part[i]);
+                continue;
             }
+            for (int i = 0; i < rows; i++)
+                for (int64_t x = c; x < width && x < c + VL; x++) out[i * width + x] = part[i][x - c];
         }
     }
     if (any(odd)) __atomic_store_n(call.finite, false, __ATOMIC_RELAXED);
+}
+
+// What the first block of a task has fetched meanwhile.
+template <class A>
+void look_ahead(const Apply<A>& call, const Values<A>& values, int64_t last, Keys<A>& keys) {
+    if (kTerms<A> > 1) return;
+    const int64_t size = sizeof(Number<A>);
+    const Rows& k = call.problem.k;
+    if (call.v_direct) keys.values = {reinterpret_cast<const char*>(values.v), call.v->row, call.v->width * size};
+    if (call.k_direct && keys.j0 + 2 * kTile<A> <= last)
+        keys.next = {reinterpret_cast<const char*>(keys.k) + kTile<A> * k.row, k.row, k.width * size};
 }
 
 // The blocks of a task over all tiles of keys that one of them sees; false where the call is to end early.
@@ -252,7 +279,9 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kTile<A> ? p.n_k - j0 : kTile<A>)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         const Values<A> values = call.v ? read_values(call, head, j0, keys.n, space) : Values<A>{};
+        look_ahead(call, values, last, keys);
         for (int b = 0; b < count; b++) {
+            if (b == 1) keys.values = keys.next = {};  // they are near by now
             if (moments)
                 step_any<A, true>(call, head, ways[b], keys, values, space);
             else if constexpr (kTerms<A> == 2)

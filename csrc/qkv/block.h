@@ -39,26 +39,41 @@ struct Block {
     int64_t first_min, first_max, last_min, last_max;         // over the lanes
 };
 
+// Whether a head's rows can be read where they lie: of the dtype that is multiplied, channels side by side in whole elements,
+// each number at a multiple of its size.
+template <class A>
+bool lies_ready(const Rows& rows, int64_t head) {
+    const int64_t size = sizeof(Number<A>);
+    const bool aligned = rows.row % size == 0 && (reinterpret_cast<uintptr_t>(rows.data) + uint64_t(rows.at[head])) % size == 0;
+    return rows.dtype == Arithmetic<A>::dtype && rows.column == size && rows.width % kTerms<A> == 0 && aligned;
+}
+
 // The rows of q that a block holds, as [element][lanes]. Lanes behind the last query do as the first.
 template <class A>
 void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows, Block<A>& block) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     const int lanes = block.groups * VL;
-    gather(p.q, head, block.row0, block.rows, width, rows);
-    for (int lane = block.rows; lane < lanes; lane++)
-        __builtin_memcpy(rows + lane * width, rows, sizeof(Number<A>) * uint64_t(width));
+    const bool direct = lies_ready<A>(p.q, head) && p.q.width == width;
+    if (!direct) gather(p.q, head, block.row0, block.rows, width, rows);
+    const char* begin = direct ? p.q.data + p.q.at[head] + block.row0 * p.q.row : reinterpret_cast<const char*>(rows);
+    const int64_t row = direct ? p.q.row : width * int64_t(sizeof(Number<A>));
     block.factor = W(p.factor);
-    for (int g = 0; g < block.groups; g++)
+    for (int g = 0; g < block.groups; g++) {
+        const char* from[VL];
+        for (int i = 0; i < VL; i++) from[i] = begin + (g * VL + i < block.rows ? g * VL + i : 0) * row;
         for (int64_t c = 0; c < width; c += VL * kTerms<A>) {
             Vector<Query<A>> part[VL];
+#pragma GCC unroll 16
             for (int i = 0; i < VL; i++) {
-                part[i] = load(reinterpret_cast<const Query<A>*>(rows + (g * VL + i) * width + c));
+                part[i] = load(reinterpret_cast<const Query<A>*>(from[i] + c * int64_t(sizeof(Number<A>))));
                 if constexpr (kTerms<A> == 1) part[i] *= all(block.factor);
             }
             transpose<Query<A>>(part);
+#pragma GCC unroll 16
             for (int i = 0; i < VL; i++) store(block.q + (c / kTerms<A> + i) * lanes + g * VL, part[i]);
         }
+    }
 }
 
 template <class A>
@@ -149,14 +164,11 @@ struct Values {
     bool odd;
 };
 
-// Whether rows can be read where they lie: of the dtype that is multiplied, channels side by side in whole elements, each
-// number at a multiple of its size.
 template <class A>
 bool reads_directly(const Rows& rows, int64_t n_heads) {
-    const int64_t size = sizeof(Number<A>);
-    bool aligned = rows.row % size == 0 && reinterpret_cast<uintptr_t>(rows.data) % size == 0;
-    for (int64_t head = 0; head < n_heads; head++) aligned &= rows.at[head] % size == 0;
-    return rows.dtype == Arithmetic<A>::dtype && rows.column == size && rows.width % kTerms<A> == 0 && aligned;
+    bool ready = true;
+    for (int64_t head = 0; head < n_heads; head++) ready &= lies_ready<A>(rows, head);
+    return ready;
 }
 
 }  // namespace

@@ -29,6 +29,20 @@ struct ScoreSpace {
     }
 };
 
+// Rows that are wanted soon.
+struct Ahead {
+    const char* at;  // null: none
+    int64_t row, bytes;
+
+    // Has rows from <= r < to brought near: to the first cache (3), or to the second (2).
+    template <int kNear>
+    __attribute__((always_inline)) void fetch(int from, int to) const {
+        if (!at) return;
+        for (int r = from; r < to; r++)
+            for (int64_t x = 0; x < bytes; x += 64) __builtin_prefetch(at + r * row + x, 0, kNear);
+    }
+};
+
 // A tile of keys: k[j][channel] of n keys from j0 on.
 template <class A>
 struct Keys {
@@ -36,6 +50,7 @@ struct Keys {
     int64_t row;
     int64_t j0;
     int n;
+    Ahead values{}, next{};  // the values of these keys, and the keys of the next tile
 };
 
 // The products alone, their largest, and the lanes that have NaN or an infinite one among them.
@@ -61,6 +76,7 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
             row = width;
         }
         Mask<W> ignored[G] = {};
+        keys.values.template fetch<3>(j, j + kKeysAtOnce < keys.n ? j + kKeysAtOnce : keys.n);
         multiply_keys<A, G>(from, row, block.q, width, block.factor, space.scores + j * lanes, whole ? largest : unused,
                             whole ? odd : ignored);
         if (whole) continue;
@@ -68,9 +84,10 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
             for (int g = 0; g < G; g++) {
                 const Vector<W> x = load(space.scores + (r * G + g) * VL);
                 largest[g] = larger(largest[g], x);
-                odd[g] |= x - x != Vector<W>{};
+                odd[g] |= (Mask<W>)(x - x);
             }
     }
+    for (int g = 0; g < G; g++) odd[g] = odd[g] != 0;
 }
 
 // Whether scores are more than hidden.

@@ -79,7 +79,7 @@ QKV_INLINE Vector<Work<A>> weigh(const Work<A>* score, Vector<Work<A>> shift, in
     const Vector<W> x = load(score) - shift;
     Vector<W> weight;
     if constexpr (kTerms<A> == 1)
-        weight = exp(x);
+        weight = exp_near(x);
     else
         weight = exp_by_table(x);
     sums.total[g] += weight;
@@ -99,10 +99,19 @@ template <class A, int G, bool kMoments>
 QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A>* scores, Query<A>* weights, Sums<A>& sums) {
     constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
     if constexpr (kTerms<A> == 1) {
-        for (int j = part.a; j < part.b; j++) {
+        Sums<A> odds{};  // of every other key: shorter sums lose less
+        const auto weigh_key = [&](int j, Sums<A>& into) __attribute__((always_inline)) {
 #pragma GCC unroll 3
             for (int g = 0; g < G; g++)
-                store(weights + j * lanes + g * VL, weigh<A, kMoments>(scores + j * lanes + g * VL, shift[g], g, sums));
+                store(weights + j * lanes + g * VL, weigh<A, kMoments>(scores + j * lanes + g * VL, shift[g], g, into));
+        };
+        int j = part.a / 2 * 2;
+        if (j < part.a) weigh_key(part.a, odds), j += 2;
+        for (; j + 1 < part.b; j += 2) weigh_key(j, sums), weigh_key(j + 1, odds);
+        if (j < part.b) weigh_key(j, sums);
+        for (int g = 0; g < G; g++) {
+            sums.total[g] += odds.total[g];
+            if (kMoments) sums.moment[g] += odds.moment[g];
         }
     } else {
         // where the part begins or ends within a pair of keys, the other one weighs nothing
@@ -123,11 +132,19 @@ QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A
 }
 
 // Lets the peak rise to a tile's largest scores where it is left behind: keep says what older sums are worth, and weights of
-// the tile are exp(score − shift).
+// the tile are exp(score − shift). Returns whether a peak rises: mostly none does, which is known long before the last score.
 template <class A, int G, bool kMoments>
-QKV_INLINE void raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Vector<Work<A>>* keep, Vector<Work<A>>* shift) {
+QKV_INLINE bool raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Vector<Work<A>>* keep, Vector<Work<A>>* shift) {
     typedef Work<A> W;
     const Vector<W> lowest = all(W(-__builtin_inf()));
+    Mask<W> some{};
+    for (int g = 0; g < G; g++) {
+        some |= largest[g] > state.peak[g] + all(W(kLazy));
+        state.highest[g] = larger(state.highest[g], largest[g]);
+        keep[g] = all(W(1));
+        shift[g] = select<W>(state.peak[g] == lowest, Vector<W>{}, state.peak[g]);
+    }
+    if (!any(some)) return false;
     for (int g = 0; g < G; g++) {
         const Vector<W> old = state.peak[g];
         const Mask<W> rises = largest[g] > old + all(W(kLazy));
@@ -140,9 +157,9 @@ QKV_INLINE void raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Ve
         state.total[g] *= keep[g];
         if (kTerms<A> > 1) state.rounded[g] *= keep[g];
         state.peak[g] = now;
-        state.highest[g] = larger(state.highest[g], largest[g]);
         shift[g] = select<W>(now == lowest, Vector<W>{}, now);
     }
+    return true;
 }
 
 template <class A, int G, bool kMoments>
@@ -154,15 +171,16 @@ QKV_INLINE void add_sums(Softmax<A>& state, const Sums<A>& sums) {
     }
 }
 
-// Takes a tile's scores (a <= j < b) in, as weights exp(score − peak).
+// Takes a tile's scores (a <= j < b) in, as weights exp(score − peak). Returns whether older sums are worth less by keep.
 template <class A, int G, bool kMoments>
-QKV_INLINE void soften(Softmax<A>& state, const Part& part, const Vector<Work<A>>* largest, Work<A>* scores,
+QKV_INLINE bool soften(Softmax<A>& state, const Part& part, const Vector<Work<A>>* largest, Work<A>* scores,
                        Query<A>* weights, Vector<Work<A>>* keep) {
     Vector<Work<A>> shift[G];
     Sums<A> sums{};
-    raise_peak<A, G, kMoments>(state, largest, keep, shift);
+    const bool rises = raise_peak<A, G, kMoments>(state, largest, keep, shift);
     weigh_all<A, G, kMoments>(part, shift, scores, weights, sums);
     add_sums<A, G, kMoments>(state, sums);
+    return rises;
 }
 
 // What is said of a row; `at` counts the rows of all heads.

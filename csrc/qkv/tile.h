@@ -10,16 +10,19 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-constexpr int kKeyBlock = 32;  // keys of a tile: 32 × 48 scores are 6 KiB, and a sum of 32 terms rounds less than one of 64
+// Keys of a tile. Its sums are added to older ones once, so more keys cost less; but a sum of more terms rounds more, and the
+// scores of 64 keys × 48 queries fill a third of the first cache.
+constexpr int kKeyBlock = 48;
 template <class A>
-constexpr int kTile = kTerms<A> == 1 ? kKeyBlock : 64;  // of bfloat16 twice as many, for they are multiplied two at a time
+constexpr int kTile = kTerms<A> == 1 ? kKeyBlock : 64;  // of bfloat16 more, for they are multiplied two at a time
 
-// Keeps a vector of scores, and takes it into the largest and the odd.
+// Keeps a vector of scores, and takes it into the largest and the odd: those are lanes with a bit that is not 0, for x − x is
+// +0 or NaN.
 template <class W>
 QKV_INLINE void take_score(Vector<W> x, W* __restrict to, Vector<W>& largest, Mask<W>& odd) {
     store(to, x);
     largest = larger(largest, x);
-    odd |= x - x != Vector<W>{};
+    odd |= (Mask<W>)(x - x);
 }
 
 // scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys. Takes their largest into
@@ -60,8 +63,8 @@ QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, cons
 
 // out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
 // sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one. Of bfloat16, rows of
-// v are pairs of keys, column by column, and n counts those.
-template <class A, int G>
+// v are pairs of keys, column by column, and n counts those. Without kKeep every keep is 1: the same bits for less work.
+template <class A, int G, bool kKeep = true>
 QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
                                 const Vector<Work<A>>* keep, Work<A>* __restrict out) {
     typedef Work<A> W;
@@ -90,7 +93,7 @@ QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, in
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) {
             W* at = out + (r * G + g) * VL;
-            store(at, sum[r][g] + load(at) * keep[g]);
+            store(at, kKeep ? sum[r][g] + load(at) * keep[g] : sum[r][g] + load(at));
         }
     }
 }

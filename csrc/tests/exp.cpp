@@ -28,20 +28,27 @@ double ulps(W got, Wide exact) {
     return std::fabs(double((Wide(got) - exact) / std::ldexp(Wide(1), exponent - (sizeof(W) == 4 ? 24 : 53))));
 }
 
-// exp, or with `table` the one that looks powers up, where the build has it.
-template <class W, class Wide, bool table = false>
+enum class Kind { exact, near, table };
+
+// Of the coarser kinds, ulps that are allowed: x / ln 2 is rounded where powers of bfloat16's weights are looked up, and 1 / ln 2
+// is for weights of float, so that weights that are far below the peak are so much coarser.
+constexpr double allowed(Kind kind, double x) {
+    return kind == Kind::table ? 2 + 1.5 * x : kind == Kind::near ? 2 + 0.5 * x : 1;
+}
+
+template <class W, class Wide, Kind kind = Kind::exact>
 double worst_of(W x[], double worst, W& where) {
     constexpr int n = Lanes<W>::n;
     Vector<W> all;
     std::memcpy(&all, x, sizeof all);
-    Vector<W> got = qkv::measured::exp(all);
+    Vector<W> got;
+    if constexpr (kind == Kind::exact) got = qkv::measured::exp(all);
+    if constexpr (kind == Kind::near) got = qkv::measured::exp_near(all);
 #if defined(__AVX512F__)
-    if constexpr (table) got = qkv::measured::exp_by_table(all);
+    if constexpr (kind == Kind::table) got = qkv::measured::exp_by_table(all);
 #endif
     for (int i = 0; i < n; i++) {
-        // x / ln 2 is rounded where powers are looked up, and weights that are far below the peak are so much coarser
-        const double allowed = table ? 2 + 1.5 * std::fabs(double(x[i])) : 1;
-        const double error = ulps<W, Wide>(got[i], std::exp(Wide(x[i]))) / allowed;
+        const double error = ulps<W, Wide>(got[i], std::exp(Wide(x[i]))) / allowed(kind, std::fabs(double(x[i])));
         if (!(error <= worst)) worst = error, where = x[i];
     }
     return worst;
@@ -54,7 +61,7 @@ float float_at(uint32_t bits) {
 }
 
 // Every `stride`-th float of [kLowest, kHighest] from 2^-26 on, each 1009th of the smaller ones: exp rounds to 1 there.
-template <bool table = false>
+template <Kind kind = Kind::exact>
 double floats(uint32_t stride, float& where) {
     constexpr uint32_t small = 101u << 23;  // 2^-26
     double worst = 0;
@@ -64,7 +71,7 @@ double floats(uint32_t stride, float& where) {
         for (uint32_t bits = 0; std::fabs(float_at(bits)) <= (sign ? -kLowest : kHighest); bits += bits < small ? 1009 : stride) {
             x[filled++] = float_at(sign | bits);
             if (filled < Lanes<float>::n) continue;
-            worst = worst_of<float, double, table>(x, worst, where);
+            worst = worst_of<float, double, kind>(x, worst, where);
             filled = 0;
         }
     return worst;
@@ -100,8 +107,12 @@ int main(int count, char**) {
     const double narrow = floats(count > 1 ? 101 : 1, at), wide = doubles(at_wide);  // with a word behind it: a sample
     std::printf("exp, %d bytes: float %.3f ulp at %.9g, double %.3f ulp at %.17g\n", qkv::measured::kVectorBytes, narrow,
                 double(at), wide, at_wide);
+    const double near = floats<Kind::near>(count > 1 ? 101 : 1, at);
+    std::printf("exp_near: %.3f of 2 + 0.5 |x| ulp at %.9g\n", near, double(at));
+    const Vector<float> near_ends = qkv::measured::exp_near(Vector<float>{0, -INFINITY, -1e30f});
+    if (!(near < 1 && near_ends[0] == 1 && near_ends[1] == 0 && near_ends[2] == 0)) return 1;
 #if defined(__AVX512F__)
-    const double by_table = floats<true>(count > 1 ? 101 : 1, at);
+    const double by_table = floats<Kind::table>(count > 1 ? 101 : 1, at);
     std::printf("exp by table: %.3f of 2 + 1.5 |x| ulp at %.9g\n", by_table, double(at));
     const Vector<float> ends = qkv::measured::exp_by_table(Vector<float>{0, -INFINITY, -1e30f, NAN});
     if (!(by_table < 1 && ends[0] == 1 && ends[1] == 0 && ends[2] == 0)) return 1;
