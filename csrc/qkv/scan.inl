@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk over the weights, with everything that is counted on the way. A task is a stripe of rows of one head: block after
-// block over the keys. What a head has as a whole is kept for each stripe.
+// One walk over the weights, with everything that is counted on the way. A task is a stripe of rows of one head: a few blocks
+// of queries pass over the keys together, so that keys are read once for them all. What a head has as a whole is kept for
+// each stripe.
 
 #include "kernel.h"
 #include "spread.h"
@@ -9,7 +10,8 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-constexpr int64_t kLabels = 4096;  // that are summed in the scratch: 768 KiB in float
+constexpr int kScanBlocks = 6;     // blocks that pass over the keys together
+constexpr int64_t kLabels = 512;  // that are summed in the scratch: 96 KiB a block in float
 
 template <class A>
 struct ScanCall {
@@ -36,46 +38,65 @@ struct Tallies {
     W** shares;  // [n_labels][labels][lanes], null where they are too many
 };
 
+template <class W>
+void take_tallies(Arena& arena, const Scan& scan, Tallies<W>& tallies) {
+    constexpr int64_t lanes = kGroups * Lanes<W>::n;
+    const bool real = arena.base;  // else memory is only counted
+    tallies.bands = arena.take<Vector<W>>(scan.n_bands * kGroups);
+    tallies.pairs = arena.take<Vector<W>>(scan.n_pairs * kGroups);
+    tallies.own = arena.take<Mask<W>>(scan.n_pairs * kGroups);
+    tallies.best = arena.take<W*>(scan.n_tops);
+    tallies.best_key = arena.take<Whole<W>*>(scan.n_tops);
+    for (int n = 0; n < scan.n_tops; n++) {
+        const bool sorts = scan.tops[n].n <= kSorted;
+        W* best = sorts ? arena.take<W>(scan.tops[n].n * lanes) : nullptr;
+        Whole<W>* key = sorts ? arena.take<Whole<W>>(scan.tops[n].n * lanes) : nullptr;
+        if (real) tallies.best[n] = best;
+        if (real) tallies.best_key[n] = key;
+    }
+    tallies.pixels = arena.take<PixelRows<W>>(scan.n_pictures);
+    tallies.shares = arena.take<W*>(scan.n_labels);
+    for (int n = 0; n < scan.n_labels; n++) {
+        W* shares = scan.labels[n].n <= kLabels ? arena.take<W>(scan.labels[n].n * lanes) : nullptr;
+        if (real) tallies.shares[n] = shares;
+    }
+    tallies.distances = arena.take<DistanceTally<W>>(scan.n_distances);
+    tallies.bins = arena.take<W*>(scan.n_distances);
+    for (int n = 0; n < scan.n_distances; n++) {
+        W* bins = arena.take<W>((scan.distances[n].ahead + 1 + scan.distances[n].back) * lanes);
+        if (real) tallies.bins[n] = bins;
+    }
+}
+
+// A block on its way.
+template <class A>
+struct Counted {
+    Block<A> block;
+    Shares<Work<A>> shares;
+    Tallies<Work<A>> tallies;
+    Query<A>* q;
+};
+
 template <class A>
 struct ScanSpace {
-    typedef Work<A> W;
     ScoreSpace<A> score;
     Reader<A> keys;
-    Query<A>* q;
     Number<A>* rows;
-    Tallies<W> tallies;
+    Counted<A>* counted;  // [kScanBlocks]
 
     int64_t take(Arena arena, const ScanCall<A>& call) {
-        constexpr int64_t lanes = kGroups * Lanes<W>::n;
+        constexpr int64_t lanes = kGroups * Lanes<Work<A>>::n;
         const Problem& p = call.problem;
-        const Scan& scan = call.scan;
         score.take(arena, p.k.width, false, true);
-        keys = {&p.k, up_to(p.k.width, kTerms<A>), call.k_direct, arena.take<Number<A>>(kScanTile * up_to(p.k.width, kTerms<A>))};
-        q = arena.take<Query<A>>(call.q_width / kTerms<A> * lanes);
+        const int64_t width = up_to(p.k.width, kTerms<A>);
+        keys = {&p.k, width, call.k_direct, arena.take<Number<A>>(kScanTile * width)};
         rows = arena.take<Number<A>>(call.q_width * lanes);
-        tallies.bands = arena.take<Vector<W>>(scan.n_bands * kGroups);
-        tallies.pairs = arena.take<Vector<W>>(scan.n_pairs * kGroups);
-        tallies.own = arena.take<Mask<W>>(scan.n_pairs * kGroups);
-        tallies.best = arena.take<W*>(scan.n_tops);
-        tallies.best_key = arena.take<Whole<W>*>(scan.n_tops);
-        for (int n = 0; n < scan.n_tops; n++) {
-            const bool sorts = scan.tops[n].n <= kSorted;
-            W* best = sorts ? arena.take<W>(scan.tops[n].n * lanes) : nullptr;
-            Whole<W>* key = sorts ? arena.take<Whole<W>>(scan.tops[n].n * lanes) : nullptr;
-            if (arena.base) tallies.best[n] = best;
-            if (arena.base) tallies.best_key[n] = key;
-        }
-        tallies.distances = arena.take<DistanceTally<W>>(scan.n_distances);
-        tallies.bins = arena.take<W*>(scan.n_distances);
-        tallies.pixels = arena.take<PixelRows<W>>(scan.n_pictures);
-        tallies.shares = arena.take<W*>(scan.n_labels);
-        for (int n = 0; n < scan.n_labels; n++) {
-            W* shares = scan.labels[n].n <= kLabels ? arena.take<W>(scan.labels[n].n * lanes) : nullptr;
-            if (arena.base) tallies.shares[n] = shares;
-        }
-        for (int n = 0; n < scan.n_distances; n++) {
-            W* bins = arena.take<W>((scan.distances[n].ahead + 1 + scan.distances[n].back) * lanes);
-            if (arena.base) tallies.bins[n] = bins;
+        counted = arena.take<Counted<A>>(kScanBlocks);
+        for (int b = 0; b < kScanBlocks; b++) {
+            Counted<A> one{};
+            one.q = arena.take<Query<A>>(call.q_width / kTerms<A> * lanes);
+            take_tallies(arena, call.scan, one.tallies);
+            if (arena.base) counted[b] = one;
         }
         return arena.used;
     }
@@ -110,21 +131,22 @@ void begin_tallies(const ScanCall<A>& call, int64_t head, const Block<A>& block,
 
 // One block over one tile of keys.
 template <class A, int G>
-__attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block,
-                                         const Shares<Work<A>>& shares, const Keys<A>& keys, ScanSpace<A>& space) {
+__attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, int64_t stripe, Counted<A>& counted,
+                                         const Keys<A>& keys, ScoreSpace<A>& space) {
     typedef Work<A> W;
     const Problem& p = call.problem;
     const Scan& scan = call.scan;
+    const Block<A>& block = counted.block;
     const Part part = part_of(block, keys.j0, keys.n);
     if (part.a >= part.b) return;
-    const bool hides = weigh<A, G>(p, head, block, shares, part, keys, space.score);
+    const bool hides = weigh<A, G>(p, head, block, counted.shares, part, keys, space);
     constexpr int lanes = G * Lanes<W>::n;
-    W* weight = space.score.scores;
+    W* weight = space.scores;
     for (int n = 0; n < part.a * lanes; n++) weight[n] = 0;
     for (int n = part.b * lanes; n < keys.n * lanes; n++) weight[n] = 0;
     const int64_t row = head * p.rows.size() + block.row0 - p.rows.begin, place = head * call.stripes + stripe;
-    const Weighed<W> tile{block.row0, block.rows, part, weight, hides ? space.score.seen : nullptr, shares.any_nan, row};
-    Tallies<W>& tallies = space.tallies;
+    const Weighed<W> tile{block.row0, block.rows, part, weight, hides ? space.seen : nullptr, counted.shares.any_nan, row};
+    Tallies<W>& tallies = counted.tallies;
     if (scan.mass || scan.squares || scan.slope || scan.largest) tallies.rows.template add<G>(tile);
     if (scan.received) add_columns<W, G>(tile, static_cast<W*>(scan.received) + place * p.n_k);
     for (int n = 0; n < scan.n_labels; n++) {
@@ -188,31 +210,36 @@ void give_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const B
     }
 }
 
-// A block over its keys; before it so many of the task were done, each a part of it. False where the call is to end early.
+// Blocks over the keys that one of them sees; before them so many of the task's were done. False where the call is to end
+// early.
 template <class A>
-bool scan_block(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, double begun, double part,
-                ScanSpace<A>& space) {
-    typedef Work<A> W;
+bool scan_blocks(const ScanCall<A>& call, int64_t head, int64_t stripe, int count, double begun, double all,
+                 ScanSpace<A>& space) {
     const Problem& p = call.problem;
-    Shares<W> shares{};
-    shares.take(p, head, block, call.sums);
-    for (int64_t j0 = block.first_min / kScanTile * kScanTile; j0 < block.last_max; j0 += kScanTile) {
-        if (j0 % (1 << 16) == 0 && !go_on((begun + double(j0) / double(p.n_k)) * part)) return false;
+    int64_t first = p.n_k, last = 0;
+    for (int b = 0; b < count; b++) {
+        const Block<A>& block = space.counted[b].block;
+        first = block.first_min < first ? block.first_min : first;
+        last = block.last_max > last ? block.last_max : last;
+    }
+    for (int64_t j0 = first / kScanTile * kScanTile; j0 < last; j0 += kScanTile) {
+        if (j0 % (1 << 13) == 0 && !go_on((begun + count * double(j0) / double(p.n_k)) / all)) return false;
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kScanTile ? p.n_k - j0 : kScanTile)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
-        switch (block.groups) {
-            case 1: scan_tile<A, 1>(call, head, stripe, block, shares, keys, space); break;
-            case 2: scan_tile<A, 2>(call, head, stripe, block, shares, keys, space); break;
-            default: scan_tile<A, 3>(call, head, stripe, block, shares, keys, space);
+        for (int b = 0; b < count; b++) {
+            Counted<A>& counted = space.counted[b];
+            switch (counted.block.groups) {
+                case 1: scan_tile<A, 1>(call, head, stripe, counted, keys, space.score); break;
+                case 2: scan_tile<A, 2>(call, head, stripe, counted, keys, space.score); break;
+                default: scan_tile<A, 3>(call, head, stripe, counted, keys, space.score);
+            }
         }
     }
-    give_tallies(call, head, stripe, block, space.tallies);
     return true;
 }
 
 template <class A>
 void scan_task(void* context, int64_t task) {
-    typedef Work<A> W;
     const ScanCall<A>& call = *static_cast<const ScanCall<A>*>(context);
     const Problem& p = call.problem;
     ScanSpace<A> space{};
@@ -222,12 +249,18 @@ void scan_task(void* context, int64_t task) {
     const int64_t head = task / call.stripes, stripe = call.stripes - 1 - task % call.stripes;
     const int64_t begin = p.rows.begin + stripe * call.scan.stripe;
     const int64_t end = begin + call.scan.stripe < p.rows.end ? begin + call.scan.stripe : p.rows.end;
-    const Grid grid = Grid::of<W>({begin, end});
-    for (int64_t index = 0; index < grid.blocks; index++) {
-        Block<A> block;
-        begin_block(p, grid, head, index, call.q_width, space.q, space.rows, block);
-        begin_tallies(call, head, block, begin, space.tallies);
-        if (!scan_block(call, head, stripe, block, double(index), 1.0 / double(grid.blocks), space)) return;
+    const Grid grid = Grid::of<Work<A>>({begin, end});
+    for (int64_t index = 0; index < grid.blocks; index += kScanBlocks) {
+        const int count = int(grid.blocks - index < kScanBlocks ? grid.blocks - index : kScanBlocks);
+        for (int b = 0; b < count; b++) {
+            Counted<A>& counted = space.counted[b];
+            begin_block(p, grid, head, index + b, call.q_width, counted.q, space.rows, counted.block);
+            counted.shares.take(p, head, counted.block, call.sums);
+            begin_tallies(call, head, counted.block, begin, counted.tallies);
+        }
+        if (!scan_blocks(call, head, stripe, count, double(index), double(grid.blocks), space)) return;
+        for (int b = 0; b < count; b++)
+            give_tallies(call, head, stripe, space.counted[b].block, space.counted[b].tallies);
     }
 }
 

@@ -18,7 +18,7 @@ from qkv._progress import Work
 from qkv._typing import Array
 from qkv._visible_counts import Counts
 
-TILE = 48  # keys that the kernel sums at once: kKeyBlock of csrc/qkv/tile.h
+TILE = 32  # keys that the kernel weighs at once: kScanTile of csrc/qkv/scan.h
 BLOCK = 48  # rows that it has in hand at most: stripes are whole blocks
 STRIPES = 64  # of a head, at most
 MEMORY = 1 << 25  # bytes of stripes at once, where more than one head has them
