@@ -36,8 +36,8 @@ def rectangle(problem: Problem, stage: Stage, heads: Array, i: Array, j: Array) 
             for key_at, keys in _by_tile(j, source.step[1]):
                 cells = source.read(stage, here, rows, keys, sums)
                 if cells is not None:
-                    picked = cells[:, (i[row_at] - rows.start)[:, None], j[key_at] - keys.start]
-                    out[place, row_at[:, None], key_at] = picked
+                    picked = _pick(_pick(cells, i[row_at] - rows.start, 1), j[key_at] - keys.start, 2)
+                    out[place, *_open(row_at, key_at)] = picked
             work.advance(len(here) * len(row_at))
     return out
 
@@ -72,3 +72,16 @@ def _by_tile(index: Array, step: int) -> list[tuple[Array, slice]]:
 
 def _hull(index: Array) -> slice:
     return slice(int(index.min()), int(index.max()) + 1)
+
+
+def _pick(cells: Array, at: Array, axis: int) -> Array:
+    """The cells at these places of an axis, as they are where that is all of them in order."""
+    whole = len(at) == cells.shape[axis] and bool((at == np.arange(len(at))).all())
+    return cells if whole else np.take(cells, at, axis=axis)
+
+
+def _open(rows: Array, keys: Array) -> tuple[slice, slice] | tuple[Array, Array]:
+    """The rectangle of ascending indices of two axes: as slices where neither has gaps, which copies once."""
+    if all(int(at[-1]) - int(at[0]) + 1 == len(at) for at in (rows, keys)):
+        return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(keys[0]), int(keys[-1]) + 1)
+    return rows[:, None], keys
