@@ -123,6 +123,25 @@ def test_a_weight_has_the_same_bits_in_every_rectangle_and_in_every_measure(name
 
 
 @pytest.mark.parametrize("name", COMPILED)
+def test_what_the_plan_leaves_to_the_walk_in_any_case_is_all_that_is_walked(name, monkeypatch):
+    q, k, v = qkv_arrays(6, 30, 30, batch=1)
+    A = qkv.attend(q, k)
+    walked: list[str] = []
+    every = [
+        *every_measure(1, 1, 30), measures.output(v), measures.contribution(v, np.eye(v.shape[1] * v.shape[-1])),
+        measures.spread(), measures.similar(A), measures.distance(grid=(5, 6)),
+    ]  # fmt: skip
+    with running.kernel(name):
+        assert A.plan().path == f"kernel {name}"
+        monkeypatch.setattr("qkv.measures._measure.walk", lambda *_: walked.append(type(each).__name__))
+        monkeypatch.setattr("qkv._tiles.Running", None)  # nor is it walked for rows, cells and products
+        for each in every:
+            A.measure(each)
+        assert walked == ["spread", "similar", "distance"]
+        A @ v, A.T @ q, A[0, 0, 3], A.dense(), A.scores("biased").dense(), A.explain(0, 0, 1, 2)
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_measures_and_what_is_sent_back_have_the_same_bits_on_any_number_of_threads(name):
     q, k, x = qkv_arrays(4, 500, 700, heads=3, d_k=16, d_v=5)
     x = np.random.default_rng(0).standard_normal((1, 3, 500, 9)).astype(np.float32)

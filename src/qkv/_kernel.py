@@ -1,9 +1,9 @@
-"""The compiled kernels: which of them can run here, whether one can run a Problem, and the call.
+"""The compiled kernels: which of them can run here, whether one can run a Problem, and the call of A @ v.
 
 A kernel takes every Problem with a dot-product score, in NumPy or torch on the CPU, whose mask is spans of keys and at
 most one dense array, and whose bias is at most one dense array and functions of the distance. Everything else goes to
 the tile walk, and `A.plan()` says why. Rows that hold NaN or an infinity are computed again by the walk, so that what
-they show is what it shows.
+they show is what it shows. The other passes are called in `_cells.py` and `_scan.py`.
 """
 
 import os

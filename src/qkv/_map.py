@@ -74,11 +74,18 @@ class AttentionMap(Matrix):
         return explain(self._problem, int(self._lead[index[:-2]]), i, j)
 
     def plan(self) -> Plan:
-        """Which path computes this map and why; counts tiles by asking the masks, never reads q or k."""
+        """Which path computes this map and why, and what is the walk's in any case: see `Plan`.
+
+        It counts tiles by asking the masks, and never reads q or k.
+        """
         return plan(self._problem, self._lead)
 
     def measure(self, *wanted: Measure) -> tuple[Any, ...]:
-        """The results of these measures, in order, from one walk: `A.measure(top(8), image(512))`."""
+        """The results of these measures, in order: `A.measure(top(8), image(512))`.
+
+        They share their passes over the keys: a kernel needs one for output, lse, max_logit and entropy, and a second
+        one for any number of others. The result of a measure does not depend on those beside it.
+        """
         for each in wanted:
             if not isinstance(each, Measure):
                 raise DTypeError(f"measure got {each!r}; expected values of qkv.measures, e.g. measures.entropy()")

@@ -8,15 +8,19 @@ from qkv import _kernel
 from qkv._problem import KEY_TILE, QUERY_TILE, Problem, visible
 from qkv._typing import Array
 
+WALK = "tile walk"
+
 
 @dataclass(frozen=True)
 class Plan:
     """How a map is computed.
 
-    path: what computes the map, a compiled kernel or the tile walk. A few measures are always the walk's.
-    reason: why this one. library, device: where scores, weights and outputs are computed; measures
-    read each tile of weights on the host. dtype: what it computes in. tile: (queries, keys) of a full tile.
-    tiles: tiles of the walk that somebody may see. skipped: tiles that nobody may see, never computed.
+    path: what computes A @ v, A.T @ x, cells and measures, "kernel " and its name, or "tile walk". Always the walk's
+    are the measures spread, similar and distance(grid=…), rollout, and rows that show NaN or an infinity.
+    reason: why this one. library, device: whose q and k are; the walk computes scores, weights and outputs there, but
+    its measures read each tile on the host. dtype: of scores, sums and measures.
+    tile, tiles, skipped: how the walk divides the map, whatever the path: (queries, keys) of a full tile, tiles that
+    somebody may see, and tiles that nobody may see, never computed. A kernel's tiles are smaller.
     """
 
     path: str
@@ -29,15 +33,16 @@ class Plan:
     skipped: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.path} ({self.reason}): {self.tiles} tiles of {self.tile[0]} × {self.tile[1]}, {self.skipped} "
-            f"skipped, in {self.dtype} with {self.library} on {self.device}"
-        )
+        tiles = f"{self.tiles} tiles of {self.tile[0]} × {self.tile[1]}, {self.skipped} skipped"
+        where = f"in {self.dtype} with {self.library} on {self.device}"
+        if self.path == WALK:
+            return f"{self.path} ({self.reason}): {tiles}, {where}"
+        return f"{self.path} ({self.reason}): {where}; the walk would have {tiles}"
 
 
 def path(problem: Problem) -> str:
     """What computes a map."""
-    return "tile walk" if _kernel.refusal(problem) else f"kernel {_kernel.chosen()}"
+    return WALK if _kernel.refusal(problem) else f"kernel {_kernel.chosen()}"
 
 
 def plan(problem: Problem, lead: Array) -> Plan:

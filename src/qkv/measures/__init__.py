@@ -1,4 +1,7 @@
-"""Numbers from the exact weights, each a value: `A.measure(top(8), entropy(), image(512))` takes them in one walk.
+"""Numbers from the exact weights, each a value: `A.measure(top(8), entropy(), image(512))` takes them together.
+
+What is measured together shares its passes over the keys. A kernel finds output, lse, max_logit and entropy in one, all
+others in a second; spread, similar and distance(grid=…) are the tile walk's.
 
 A measure of rows gives (…, n_q), a measure of keys (…, n_k), never averaged over heads; some say something of the whole
 head beside it. Results are float32, float64 for float64 inputs. A row that may see no key gives 0 unless the measure

@@ -13,12 +13,12 @@ from qkv.measures._measure import Measure, Span, Tally
 
 @dataclass(frozen=True, eq=False)
 class output(Measure):
-    """A @ v in the walk that the other measures need anyway: Σ_j w_ij v_j.
+    """A @ v from the pass that the other measures need anyway: Σ_j w_ij v_j.
 
     v: as `A @ v` takes it, (…, n_kv_heads or n_heads, n_k, d_v) or (n_k,) -> (…, n_heads, n_q, d_v) or (…, n_heads,
     n_q), the average that the weights, shares, make of it, in its dtype and library. With entropy, lse and max_logit
-    all is known after one pass over the keys: `out, lse = A.measure(output(v), lse())` is what `qkv.merge` takes. The
-    sums that let parts be merged: Rabe & Staats 2021.
+    a kernel knows all after one pass over the keys; the tile walk takes a pass of its own for it. `out, lse =
+    A.measure(output(v), lse())` is what `qkv.merge` takes. The sums that let parts be merged: Rabe & Staats 2021.
     """
 
     v: Any
