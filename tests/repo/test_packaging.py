@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import qkv
+from qkv._scan import TILE
 from repo.tree import ROOT
 
 PINNED_TORCH = "2.13.0"
@@ -101,6 +102,12 @@ def test_every_build_of_the_kernels_is_compiled() -> None:
     left = [path.name for path in (ROOT / "csrc/qkv/isa").glob("*.cpp") if f"csrc/qkv/isa/{path.name}" not in recipe]
     assert not left, f"CMakeLists.txt does not compile {left}"
     assert "baseline" in [kernel.name for kernel in qkv.kernels()], "the compiled part is not there: pip install -e ."
+
+
+def test_python_and_the_kernels_scan_tiles_of_one_size() -> None:
+    """Labels are put in order for each tile in Python; a kernel that has other tiles reads beyond them."""
+    compiled = re.search(r"kScanTile = (\d+);", read("csrc/qkv/scan.h"))
+    assert compiled and int(compiled.group(1)) == TILE
 
 
 def test_the_package_carries_its_types_and_its_small_model() -> None:
