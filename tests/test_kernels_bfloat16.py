@@ -157,7 +157,7 @@ def test_a_row_has_the_same_bits_in_whatever_block_it_is_computed(d, hider, comp
     k[..., ::7, :] *= 3  # peaks rise on the way
     how: dict[str, Any] = HIDERS[hider]((1, 1, 130, 400))[0] if hider else {}
     full = qkv.attention(q, k, v, **how)
-    for start, stop in ((0, 1), (3, 20), (40, 88), (16, 130)):
+    for start, stop in ((0, 9), (3, 20), (40, 88), (16, 130)):
         part = {name: x[..., start:stop, :] for name, x in how.items()}
         assert bits(qkv.attention(q[..., start:stop, :], k, v, **part)) == bits(full[..., start:stop, :])
     A = qkv.attend(q, k, **how)

@@ -25,6 +25,7 @@ class Array {
     // Axes are counted from the last one, 1; one that is missing has size 1. Steps are bytes.
     int axes() const { return view_.ndim; }
     int64_t size(int axis) const { return axis <= axes() ? view_.shape[axes() - axis] : 1; }
+    int64_t item() const { return view_.itemsize; }
     int64_t step(int axis) const { return size(axis) == 1 ? 0 : view_.strides[axes() - axis]; }
 
   private:

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
+#include <deque>
 #include <tuple>
 #include <vector>
 
@@ -196,6 +197,23 @@ void apply_transposed(const std::string& name, const Problem& problem, nb::handl
     });
 }
 
+// out (…, d_v) of dtype and lse (…) of each part, and of the whole in the dtype of lse; all in C order.
+void merge(const std::string& name, const std::vector<nb::object>& outs, const std::vector<nb::object>& lses, int dtype,
+           nb::handle out, nb::handle lse) {
+    std::deque<Array> held;
+    std::vector<const void*> out_of, lse_of;
+    for (const nb::object& each : outs) out_of.push_back(held.emplace_back(each).data<void>());
+    for (const nb::object& each : lses) lse_of.push_back(held.emplace_back(each).data<void>());
+    const Array whole(out, PyBUF_STRIDED), sums(lse, PyBUF_STRIDED);
+    int64_t rows = 1;
+    for (int axis = 1; axis <= sums.axes(); axis++) rows *= sums.size(axis);
+    const qkv::Parts parts{int64_t(outs.size()), rows,           whole.size(1),   out_of.data(),
+                           lse_of.data(),        DType(dtype),   sums.item() == 8};
+    without_gil(name, rows, [&](const Kernel& kernel, const qkv::Parallel& parallel) {
+        kernel.merge(parts, whole.data<void>(), sums.data<void>(), parallel);
+    });
+}
+
 std::vector<std::tuple<std::string, bool, std::string>> candidates() {
     const Kernel* all[qkv::kMaxKernels];
     std::vector<std::tuple<std::string, bool, std::string>> said;
@@ -222,6 +240,7 @@ NB_MODULE(_core, m) {
           nb::arg("stage"), nb::arg("begin"), nb::arg("end"), nb::arg("out"));
     m.def("apply_transposed", &apply_transposed, nb::arg("name"), nb::arg("problem"), nb::arg("peak"), nb::arg("total"),
           nb::arg("x"), nb::arg("x_lead"), nb::arg("out"));
+    m.def("merge", &merge, nb::arg("name"), nb::arg("outs"), nb::arg("lses"), nb::arg("dtype"), nb::arg("out"), nb::arg("lse"));
     m.def("candidates", &candidates);
     m.def("thread_count", &qkv::thread_count);
     m.def("set_threads", &qkv::set_threads);

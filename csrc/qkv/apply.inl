@@ -3,6 +3,7 @@
 // head: they pass over the keys together, so that keys and values are read, and widened where they are not in the work
 // dtype, once for all of them.
 
+#include "decode.inl"
 #include "kernel.h"
 #include "overlap.h"
 #include "softmax.h"
@@ -355,6 +356,12 @@ bool apply_in(const Problem& problem, const Rows* v, void* out, const RowResults
 }
 
 bool apply(const Problem& problem, const Rows* v, void* out, const RowResults& rows, const Parallel& parallel) {
+    if (decodes(problem, v)) {
+        const bool finite = decode(problem, *v, out, parallel);
+        // what is said of rows comes from the usual scores, with or without values
+        if (rows.asks()) apply(problem, nullptr, nullptr, rows, parallel);
+        return finite;
+    }
     bool finite = true;
     in_arithmetic(problem, [&](auto as) { finite = apply_in<typename decltype(as)::type>(problem, v, out, rows, parallel); });
     return finite;

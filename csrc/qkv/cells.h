@@ -10,34 +10,37 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-// What is added to the scores of a tile, in nats, −inf where the mask or the bias hides: [key][lanes].
+// What is added to the score of one cell, in nats; −inf where the mask or a bias hides it.
+template <class W>
+QKV_INLINE W added(const Problem& problem, int64_t head, int64_t i, int64_t key) {
+    const W hidden = W(-__builtin_inf());
+    W x = 0;
+    if (problem.mask.data) {
+        const Cells& mask = problem.mask;
+        if (!mask.data[mask.at[head] + i * mask.row + key * mask.key]) return hidden;
+    }
+    if (problem.bias.data) {
+        const Cells& bias = problem.bias;
+        const double value = widen<double>(bias.data + bias.at[head] + i * bias.row + key * bias.key, bias.dtype);
+        // a finite bias, however large, hides nothing
+        const double limit = sizeof(W) == 4 ? 3.4028234663852886e38 : 1.7976931348623157e308;
+        const bool finite = value - value == 0;
+        const double bounded = value < -limit ? -limit : value > limit ? limit : value;
+        x = W(finite ? bounded : value);
+    }
+    if (problem.by_distance && x != hidden)
+        x += W(problem.by_distance[problem.distance_at[head] + key - i + problem.n_q - 1]);
+    return x;
+}
+
+// The same of a tile: [key][lanes].
 template <class A>
 void gather_cells(const Problem& problem, int64_t head, const Block<A>& block, const Part& part, Work<A>* extra) {
     typedef Work<A> W;
     const int lanes = block.groups * Lanes<W>::n;
-    const W hidden = W(-__builtin_inf());
     for (int lane = 0; lane < lanes; lane++) {
         const int64_t i = block.row0 + (lane < block.rows ? lane : 0);
-        for (int j = part.a; j < part.b; j++) {
-            const int64_t key = part.j0 + j;
-            W x = 0;
-            if (problem.mask.data) {
-                const Cells& mask = problem.mask;
-                if (!mask.data[mask.at[head] + i * mask.row + key * mask.key]) x = hidden;
-            }
-            if (problem.bias.data && x == 0) {
-                const Cells& bias = problem.bias;
-                const double value = widen<double>(bias.data + bias.at[head] + i * bias.row + key * bias.key, bias.dtype);
-                // a finite bias, however large, hides nothing
-                const double limit = sizeof(W) == 4 ? 3.4028234663852886e38 : 1.7976931348623157e308;
-                const bool finite = value - value == 0;
-                const double bounded = value < -limit ? -limit : value > limit ? limit : value;
-                x = W(finite ? bounded : value);
-            }
-            if (problem.by_distance && x != hidden)
-                x += W(problem.by_distance[problem.distance_at[head] + key - i + problem.n_q - 1]);
-            extra[j * lanes + lane] = x;
-        }
+        for (int j = part.a; j < part.b; j++) extra[j * lanes + lane] = added<W>(problem, head, i, part.j0 + j);
     }
 }
 

@@ -25,6 +25,9 @@ struct Kernel {
 
     // out (n_heads, n_k, width of x), C order, in the work dtype: A.T @ x. x has the rows of the problem.
     void (*apply_transposed)(const Problem&, const RowSums&, const Rows& x, void* out, const Parallel&);
+
+    // out (rows, width) and lse (rows) of the whole, in the work dtype: attention over all keys from that over parts.
+    void (*merge)(const Parts&, void* out, void* lse, const Parallel&);
 };
 
 extern const Kernel kBaseline;

@@ -65,7 +65,7 @@ struct RowResults {
     void* max_score;   // nats, before softcap and bias, over the keys that are seen; -inf where there is none
     int64_t* max_key;  // its key, the lowest of equal ones; -1 where there is none
 
-    bool asks() const { return peak || total || lse || entropy || max_key; }
+    bool asks() const { return peak || total || lse || asks_moments(); }
     bool asks_moments() const { return entropy || max_score || max_key; }
 };
 
@@ -78,5 +78,14 @@ struct RowSums {
 // What a cell of the map is asked at: its weight, or its score as the softmax sees it (-inf where hidden), after the softcap,
 // or as it comes from the product.
 enum class Stage : int { weight, biased, capped, raw };
+
+// Attention over parts of the keys, for merge: of each part out (rows, width) and lse (rows), in C order.
+struct Parts {
+    int64_t n, rows, width;
+    const void* const* out;
+    const void* const* lse;  // nats, in the work dtype
+    DType dtype;             // of out
+    bool wide;               // the work dtype: float64, else float32
+};
 
 }  // namespace qkv

@@ -69,10 +69,12 @@ struct Case {
     DType dtype;
     bool spans, mask, bias, distance, sinks;
     double softcap;
+    int64_t group = 1;  // heads that share keys and values
 };
 
 // A case as a Problem, with everything that it points to.
 struct Made {
+    int64_t group;
     Array q, k, v;
     std::vector<int64_t> first, last, span_at, cell_at, bias_at, distance_at;
     std::vector<char> mask;
@@ -81,7 +83,7 @@ struct Made {
     Problem problem{};
 
     explicit Made(const Case& c)
-        : q(c.heads, c.n_q, c.d_k, c.dtype), k(c.heads, c.n_k, c.d_k, c.dtype), v(c.heads, c.n_k, c.d_v, c.dtype) {
+        : group(c.group), q(c.heads, c.n_q, c.d_k, c.dtype), k(c.heads, c.n_k, c.d_k, c.dtype), v(c.heads, c.n_k, c.d_v, c.dtype) {
         problem.n_heads = c.heads;
         problem.n_q = c.n_q;
         problem.n_k = c.n_k;
@@ -91,6 +93,8 @@ struct Made {
         problem.factor = 0.3;
         problem.softcap = c.softcap;
         for (int64_t h = 0; h < c.heads; h++) {
+            k.at[size_t(h)] = k.at[size_t(shared(h))];
+            v.at[size_t(h)] = v.at[size_t(shared(h))];
             span_at.push_back(0);
             cell_at.push_back(0);
             bias_at.push_back(4 * c.n_q * c.n_k * h);
@@ -124,10 +128,12 @@ struct Made {
         if (c.sinks) problem.sinks = sinks.data();
     }
 
+    int64_t shared(int64_t h) const { return h - h % group; }  // the head whose keys and values are those of h
+
     // As the product comes, after the softcap, and as the softmax sees it: -inf where hidden.
     double raw(int64_t h, int64_t i, int64_t j) const {
         const int64_t width = problem.q.width;
-        const double* key = k.values.data() + (h * problem.n_k + j) * width;
+        const double* key = k.values.data() + (shared(h) * problem.n_k + j) * width;
         const double* query = q.values.data() + (h * problem.n_q + i) * width;
         double x = 0;
         for (int64_t c = 0; c < width; c++) x += query[c] * key[c];
@@ -180,6 +186,11 @@ Case drawn() {
     const int64_t widths[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64};
     const bool plain = below(3) == 0;
     auto some = [&] { return !plain && below(3) == 0; };
+    if (below(3) == 0) {  // few queries, over keys that are cut into splits
+        const int64_t many[] = {1, 31, 33, 64, 129, 1000, 1025, 2100, 3300}, wide[] = {1, 15, 16, 31, 32, 33, 64, 80, 130};
+        return {1 + below(6), 1 + below(9), many[below(9)], wide[below(9)], wide[below(9)], DType(below(4)),
+                some(), some(), some(), some(), below(2) == 0, some() ? 2.0 : 0.0, 1 + below(4)};
+    }
     return {1 + below(3), sizes[below(15)], sizes[below(14)], widths[below(15)], widths[below(15)], DType(below(4)),
             some(), some(), some(), some(), below(2) == 0, some() ? 2.0 : 0.0};
 }

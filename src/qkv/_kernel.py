@@ -8,6 +8,7 @@ they show is what it shows. The other passes are called in `_cells.py` and `_sca
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -201,6 +202,15 @@ def _call(problem: Problem, form: Form, lead: Array, v: Any, out: Any, rows: Any
     finite = core.apply(chosen(), described.problem, values, shape, into, rows)
     _progress.finished(lead.size * problem.shape[-2])
     return finite
+
+
+def merge(outs: Sequence[Array], sums: Sequence[Array]) -> tuple[Array, Array]:
+    """Attention over all keys from out (…, d_v) and lse (…), nats, over parts of them, in the dtype of the sums."""
+    out, lse = (np.empty(first.shape, sums[0].dtype) for first in (outs[0], sums[0]))
+    parts, weights = ([np.ascontiguousarray(memory(each)) for each in kind] for kind in (outs, sums))
+    with _progress.quietly():
+        core.merge(chosen(), parts, weights, DTYPES[dtype_name(outs[0])], out, lse)
+    return out, lse[()]
 
 
 class Described:

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from qkv import _arrays
+from qkv import _arrays, _kernel
 from qkv._problem import check_same_dtype
+from qkv._typing import Array
 from qkv.errors import ArgumentError, ShapeError
 
 
@@ -30,10 +31,20 @@ def merge(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
                 f"{outs[0].shape[:-1]} in each part"
             )
     work = np.result_type(*sums, _arrays.work_dtype(outs[0].dtype))
-    stacked = np.stack([lse.astype(work) for lse in sums])
+    sums = [lse.astype(work, copy=False) for lse in sums]
+    compiled = _kernel.chosen() != "walk" and home.name in ("numpy", "torch") and home.device == "cpu"
+    out, total = (_kernel.merge if compiled else _merged)(outs, sums)
+    with np.errstate(all="ignore"):
+        return home.give(out.astype(outs[0].dtype, copy=False)), home.give(total)
+
+
+def _merged(outs: Sequence[Array], sums: Sequence[Array]) -> tuple[Array, Array]:
+    """The whole from its parts, in the dtype of the sums."""
+    stacked = np.stack(sums)
     with np.errstate(all="ignore"):
         total = np.logaddexp.reduce(stacked, axis=0)
         shares = np.exp(stacked - np.where(np.isneginf(total), 0, total))[..., None]
-        terms = [np.where(share == 0, 0, share * out.astype(work)) for share, out in zip(shares, outs, strict=True)]
-        out = np.sum(terms, axis=0).astype(outs[0].dtype)
-    return home.give(out), home.give(total)
+        terms = [
+            np.where(share == 0, 0, share * out.astype(total.dtype)) for share, out in zip(shares, outs, strict=True)
+        ]
+        return np.sum(terms, axis=0), total

@@ -11,5 +11,5 @@ namespace {
 bool always() { return true; }
 }  // namespace
 const Kernel kBaseline{"baseline", always, "what every CPU of its architecture has", baseline::apply, baseline::scan,
-                 baseline::window, baseline::apply_transposed};
+                 baseline::window, baseline::apply_transposed, baseline::merge};
 }  // namespace qkv

@@ -14,5 +14,5 @@ bool runs_here() {
 }
 }  // namespace
 const Kernel kV4{"v4", runs_here, "AVX-512 (F, BW, VL, DQ)", v4::apply, v4::scan,
-                 v4::window, v4::apply_transposed};
+                 v4::window, v4::apply_transposed, v4::merge};
 }  // namespace qkv

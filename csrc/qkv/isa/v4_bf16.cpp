@@ -14,5 +14,5 @@ bool runs_here() {
 }
 }  // namespace
 const Kernel kV4Bf16{"v4_bf16", runs_here, "AVX-512 (F, BW, VL, DQ, BF16)", v4_bf16::apply,
-                     v4_bf16::scan, v4_bf16::window, v4_bf16::apply_transposed};
+                     v4_bf16::scan, v4_bf16::window, v4_bf16::apply_transposed, v4_bf16::merge};
 }  // namespace qkv

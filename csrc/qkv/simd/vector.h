@@ -18,12 +18,15 @@ namespace {
 #if defined(__AVX512F__)
 constexpr int kVectorBytes = 64;
 constexpr int kKeysAtOnce = 8;  // 8 keys × 3 vectors of queries: 24 sums, 3 queries and 1 key in 32 registers
+constexpr int kFewSums = 16;    // sums at once for few queries
 #elif defined(__AVX__)
 constexpr int kVectorBytes = 32;
 constexpr int kKeysAtOnce = 4;  // 4 × 3: 12 sums, 3 queries and 1 key in 16 registers
+constexpr int kFewSums = 8;
 #else
 constexpr int kVectorBytes = 16;
 constexpr int kKeysAtOnce = 4;
+constexpr int kFewSums = 8;
 #endif
 constexpr int kGroups = 3;  // vectors of queries at once
 
@@ -179,6 +182,22 @@ QKV_INLINE Vector<T> largest_of_halves(Vector<T> x) {
 template <class T>
 QKV_INLINE T largest_lane(Vector<T> x) {
     return largest_of_halves<T, Lanes<T>::n / 2>(x)[0];
+}
+
+// R vectors of R runs of lanes each: run r of vector i becomes run i of vector r.
+template <class T, int R, int S>
+QKV_INLINE void regroup_from(Vector<T>* rows) {
+    constexpr int n = Lanes<T>::n;
+    if constexpr (S >= n / R) {
+#pragma GCC unroll 4
+        for (int i = 0; i < R; i++)
+            if (!(i & (S * R / n))) exchange<T, S>(rows[i], rows[i + S * R / n], typename Indices<n>::type{});
+        regroup_from<T, R, S / 2>(rows);
+    }
+}
+template <class T, int R>
+QKV_INLINE void regroup(Vector<T>* rows) {
+    if constexpr (R > 1) regroup_from<T, R, Lanes<T>::n / 2>(rows);
 }
 
 template <class M>

@@ -42,6 +42,58 @@ QKV_INLINE W widen(const char* from, DType dtype) {
     }
 }
 
+// Numbers of 16 bits in the caller's memory.
+struct StoredF16 {
+    uint16_t bits;
+};
+struct StoredBf16 {
+    uint16_t bits;
+};
+
+// Numbers side by side, at any address, as `count` vectors of the work dtype; channel(slot) is where among them the number
+// in that slot of the vectors lies. A vector of bfloat16 holds the even ones in its first vector and the odd ones in the
+// second, for that takes one instruction for each; `line` is the least that is read at once.
+template <class W, class From>
+struct Widened;
+template <class W>
+struct Widened<W, W> {
+    static constexpr int count = 1, line = Lanes<W>::n;
+    static constexpr int channel(int slot) { return slot; }
+    static __attribute__((always_inline)) void load(const char* from, Vector<W>* to) { __builtin_memcpy(to, from, kVectorBytes); }
+};
+template <>
+struct Widened<float, StoredBf16> {
+    static constexpr int count = 2, line = 2 * Lanes<float>::n;
+    static constexpr int channel(int slot) { return slot % Lanes<float>::n * 2 + slot / Lanes<float>::n; }
+    static __attribute__((always_inline)) void load(const char* from, Vector<float>* to) {
+        typedef uint32_t Pairs __attribute__((vector_size(kVectorBytes)));
+        Pairs pairs;
+        __builtin_memcpy(&pairs, from, kVectorBytes);
+        to[0] = (Vector<float>)(pairs << 16);
+        to[1] = (Vector<float>)(pairs & 0xffff0000);
+    }
+};
+template <>
+struct Widened<float, StoredF16> {
+    static constexpr int count = 1, line = Lanes<float>::n;
+    static constexpr int channel(int slot) { return slot; }
+    static __attribute__((always_inline)) void load(const char* from, Vector<float>* to) {
+#if defined(__AVX512F__)
+        *to = (Vector<float>)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__F16C__)
+        *to = (Vector<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+        typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+        typedef uint16_t Halves __attribute__((vector_size(kVectorBytes / 2)));
+        Halves halves;
+        __builtin_memcpy(&halves, from, sizeof halves);
+        const Bits bits = __builtin_convertvector(halves, Bits), rest = (bits & 0x7fff) << 13;  // as widen_f16
+        const Bits magnitude = (Bits)((Vector<float>)rest * all(5.192296858534828e33f));        // 2^112
+        *to = (Vector<float>)((bits & 0x8000) << 16 | ((bits & 0x7c00) == 0x7c00 ? rest | 0x7f800000 : magnitude));
+#endif
+    }
+};
+
 // n rows of `width` channels into a C-ordered scratch of row length `length`, zeros behind the channels. bfloat16 that is
 // multiplied as it is is not widened.
 template <class W>
@@ -69,6 +121,20 @@ void gather(const Rows& rows, int64_t head, int64_t start, int64_t n, int64_t le
         for (int64_t c = rows.width; c < length; c++) to[c] = 0;
     }
 }
+
+// The same as they are, `size` bytes a number, zeros behind the channels.
+QKV_INLINE void copy_rows(const Rows& rows, int64_t head, int64_t start, int64_t n, int64_t length, int64_t size, char* to) {
+    const char* from = rows.data + rows.at[head] + start * rows.row;
+    for (int64_t i = 0; i < n; i++, from += rows.row, to += length * size) {
+        if (rows.column == size)
+            __builtin_memcpy(to, from, uint64_t(rows.width * size));
+        else
+            for (int64_t c = 0; c < rows.width; c++) __builtin_memcpy(to + c * size, from + c * rows.column, uint64_t(size));
+        __builtin_memset(to + rows.width * size, 0, uint64_t((length - rows.width) * size));
+    }
+}
+
+QKV_INLINE int64_t size_of(DType dtype) { return dtype == DType::f64 ? 8 : dtype == DType::f32 ? 4 : 2; }
 
 }  // namespace
 }  // namespace QKV_ISA
