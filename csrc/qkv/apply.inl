@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kBlocks = 8;              // blocks of queries of a task: 384 queries in float32
 constexpr int64_t kScratch = 4 << 20;   // bytes that a thread may take, unless one block of very wide rows needs more
-constexpr int64_t kNear = 512 << 10;    // bytes of keys and values that stay in the second cache
 constexpr int64_t kPatience = 1 << 18;  // numbers of keys and values between two looks at whether the call is to end early
 
 template <class A>
@@ -80,18 +79,15 @@ struct ApplySpace {
 // Whether a value of these keys is NaN or infinite.
 template <class W>
 bool has_odd_values(const Values<W>& values, const Part& part, int64_t width) {
-    W sum = 0;  // x − x is 0, or NaN
+    Mask<W> odd{};
+    bool rest = false;
     for (int j = part.a; j < part.b; j++) {
-        W row = 0;
         const W* from = values.v + j * values.row;
         int64_t c = 0;
-        Vector<W> whole{};
-        for (; c + Lanes<W>::n <= width; c += Lanes<W>::n) whole += load(from + c) - load(from + c);
-        for (int i = 0; i < Lanes<W>::n; i++) row += whole[i];
-        for (; c < width; c++) row += from[c] - from[c];
-        sum += row;
+        for (; c + Lanes<W>::n <= width; c += Lanes<W>::n) odd |= (Mask<W>)(load(from + c) - load(from + c));
+        for (; c < width; c++) rest |= is_odd(from[c]);
     }
-    return sum != 0;
+    return rest || any(odd);
 }
 
 // Odd values: their product is taken with zeros in their place, and they are added by hand for the lanes that see them.
@@ -134,11 +130,26 @@ __attribute__((noinline)) void multiply_all(const Number<A>* v, int64_t row, int
     }
 }
 
+// multiply_all for a part of which not every vector sees all.
+template <class A, int G>
+__attribute__((noinline)) void multiply_seen(const Number<A>* v, int64_t row, const Part& part, int64_t width,
+                                             const Query<A>* weights, const Vector<Work<A>>* keep, Work<A>* out) {
+    constexpr int lanes = G * Lanes<Work<A>>::n;
+    for (int64_t c = 0; c < width; c += kKeysAtOnce) {
+        Vector<Work<A>> sum[kKeysAtOnce][G] = {};
+        for (const Stretch* s = part.stretch; s < part.stretch + part.stretches; s++)
+            with_vectors<G>(s->from, s->to, [&](auto some) __attribute__((always_inline)) {
+                sum_values<A, G, some.from, some.to>(v + s->a * row + c, row, s->b - s->a, weights + s->a * lanes, sum);
+            });
+        keep_sums<Work<A>, G, true>(sum, keep, out + c * lanes);
+    }
+}
+
 // out = keep · out + the weights of the part times the values; `scores` are those of the weights.
 template <class A, int G>
 QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const Part& part, bool hides,
-                           const Work<A>* scores, const ApplySpace<A>& space, const Vector<Work<A>>* keep, Work<A>* out,
-                           const Ahead& next) {
+                           const Work<A>* scores, const ApplySpace<A>& space, bool rises, const Vector<Work<A>>* keep,
+                           Work<A>* out, const Ahead& next) {
     constexpr int lanes = G * Lanes<Work<A>>::n;
     const int from = part.a / kTerms<A>, to = int(up_to(part.b, kTerms<A>) / kTerms<A>);
     bool apart = values.odd;
@@ -146,7 +157,11 @@ QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const 
     if (apart) clean_values(values, from, to, call.v_width, space.clean);
     const Number<A>* v = apart ? space.clean : values.v;
     const int64_t row = apart ? call.v_width * kTerms<A> : values.row;
-    multiply_all<A, G>(v + from * row, row, to - from, call.v_width, space.weights + from * lanes, keep, next, out);
+    if (part.stretches)
+        multiply_seen<A, G>(v, row, part, call.v_width, space.weights, keep, out);
+    else
+        multiply_all<A, G>(v + from * row, row, to - from, call.v_width, space.weights + from * lanes, rises ? keep : nullptr,
+                           next, out);
     if (apart) add_odd_values<A, G>(values, part, call.v_width, scores, space, out);
 }
 
@@ -198,7 +213,7 @@ __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& 
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
     const bool rises = soften<A, G, kMoments>(way.softmax, part, largest, space.score.scores, space.weights, keep);
     const W* scores = kTerms<A> == 1 ? space.side : space.score.scores;
-    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, rises ? keep : nullptr, way.out, keys.next);
+    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, rises, keep, way.out, keys.next);
 }
 
 template <class A, bool kMoments>

@@ -37,6 +37,7 @@ struct Block {
     Work<A> factor;
     int64_t first[kMaxLanes], last[kMaxLanes];                // the keys that each lane sees
     int64_t first_min, first_max, last_min, last_max;         // over the lanes
+    Span seen[kGroups];                                       // keys that some lane of a vector sees are among these
 };
 
 // Whether a head's rows can be read where they lie: of the dtype that is multiplied, channels side by side in whole elements,
@@ -59,6 +60,8 @@ void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows
     const char* begin = direct ? p.q.data + p.q.at[head] + block.row0 * p.q.row : reinterpret_cast<const char*>(rows);
     const int64_t row = direct ? p.q.row : width * int64_t(sizeof(Number<A>));
     block.factor = W(p.factor);
+    for (int i = 0; direct && i < block.rows; i++)  // all at once: one by one each would be waited for
+        for (int64_t x = 0; x < width * int64_t(sizeof(Number<A>)); x += 64) __builtin_prefetch(begin + i * row + x, 0, 3);
     for (int g = 0; g < block.groups; g++) {
         const char* from[VL];
         for (int i = 0; i < VL; i++) from[i] = begin + (g * VL + i < block.rows ? g * VL + i : 0) * row;
@@ -87,6 +90,9 @@ void take_spans(const Problem& p, int64_t head, Block<A>& block) {
         block.first_max = lane == 0 || first > block.first_max ? first : block.first_max;
         block.last_min = lane == 0 || last < block.last_min ? last : block.last_min;
         block.last_max = lane == 0 || last > block.last_max ? last : block.last_max;
+        Span& seen = block.seen[lane / Lanes<Work<A>>::n];
+        const bool fresh = lane % Lanes<Work<A>>::n == 0;
+        seen = {fresh || first < seen.begin ? first : seen.begin, fresh || last > seen.end ? last : seen.end};
     }
 }
 
@@ -109,19 +115,47 @@ void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index
     take_queries(p, head, width, rows, block);
 }
 
+// Keys a <= j < b of a tile, and the vectors of queries from <= g < to that see some of them; no other does.
+struct Stretch {
+    int a, b, from, to;
+};
+
 // The part of a tile that the block sees: keys a <= j < b of those from j0 on, and how.
 struct Part {
     int64_t j0;
     int a, b;
-    bool hides;  // some lane does not see some of these keys
+    bool hides;         // some lane does not see some of these keys
+    int stretches = 0;  // 0: every vector sees all of it
+    Stretch stretch[64 / kKeysAtOnce] = {};
 };
+
+// Cuts a part, kKeysAtOnce keys at a time, where other vectors begin to see or cease to.
+template <class A>
+void cut(const Block<A>& block, Part& part) {
+    for (int j = part.a; j < part.b; j += kKeysAtOnce) {
+        const int end = j + kKeysAtOnce < part.b ? j + kKeysAtOnce : part.b;
+        Stretch now{j, end, 0, 0};
+        for (int g = 0; g < block.groups; g++) {
+            if (block.seen[g].begin >= part.j0 + end || block.seen[g].end <= part.j0 + j) continue;
+            if (now.to == 0) now.from = g;
+            now.to = g + 1;
+        }
+        Stretch& last = part.stretch[part.stretches ? part.stretches - 1 : 0];
+        if (part.stretches && last.from == now.from && last.to == now.to)
+            last.b = end;
+        else
+            part.stretch[part.stretches++] = now;
+    }
+}
 
 template <class A>
 QKV_INLINE Part part_of(const Block<A>& block, int64_t j0, int n) {
     const int64_t a = block.first_min > j0 ? block.first_min - j0 : 0;
     const int64_t b = block.last_max - j0 < n ? block.last_max - j0 : n;
     const bool hides = block.first_max > j0 + a || block.last_min < j0 + b;
-    return {j0, int(a < n ? a : n), int(b > 0 ? b : 0), hides};
+    Part part{j0, int(a < n ? a : n), int(b > 0 ? b : 0), hides};
+    if (kTerms<A> == 1 && hides) cut(block, part);
+    return part;
 }
 
 // Memory cut into arrays: counted first, with no base, and then taken from one piece.

@@ -19,7 +19,7 @@ template <class A>
 struct ApplySpace;
 template <class A, int G>
 QKV_INLINE void add_values(const Apply<A>&, const Values<A>&, const Part&, bool, const Work<A>*, const ApplySpace<A>&,
-                           const Vector<Work<A>>*, Work<A>*, const Ahead&);
+                           bool, const Vector<Work<A>>*, Work<A>*, const Ahead&);
 template <class A, bool kMoments>
 void step_any(const Apply<A>&, int64_t, Way<A>&, const Keys<A>&, const Values<A>&, ApplySpace<A>&);
 
@@ -123,7 +123,7 @@ __attribute__((noinline)) void multiply_tile_over(const Keys<A>& keys, const Blo
 
 template <class A>
 constexpr Part whole_tile() {
-    return {0, 0, kTile<A>, false};
+    return {0, 0, kTile<A>, false, 0, {}};
 }
 
 template <class A>
@@ -132,7 +132,8 @@ void finish_before(const Apply<A>& call, Before<A>& before, ApplySpace<A>& space
     Sums<A> sums{};
     weigh_all<A, kGroups, false>(whole_tile<A>(), before.shift, before.scores, space.weights, sums);
     add_sums<A, kGroups, false>(before.way->softmax, sums);
-    add_values<A, kGroups>(call, before.values, whole_tile<A>(), true, before.scores, space, before.keep, before.way->out, {});
+    add_values<A, kGroups>(call, before.values, whole_tile<A>(), true, before.scores, space, true, before.keep, before.way->out,
+                         {});
     before.way = nullptr;
 }
 
@@ -151,7 +152,8 @@ __attribute__((noinline)) void step_over(const Apply<A>& call, int64_t head, Way
         Fading<A> old{before.scores, space.weights, before.shift, {}};
         multiply_tile_over<A, G, kSome>(keys, way.block, scores, largest, odd, old);
         add_sums<A, G, false>(before.way->softmax, old.sums);
-        add_values<A, G>(call, before.values, whole_tile<A>(), true, before.scores, space, before.keep, before.way->out, {});
+        add_values<A, G>(call, before.values, whole_tile<A>(), true, before.scores, space, true, before.keep, before.way->out,
+                         {});
     } else {
         score_products<A, G>(way.block, call.problem.k.width, part, keys, space.score, largest, odd);
     }

@@ -53,6 +53,17 @@ struct Keys {
     Ahead values{}, next{};  // the values of these keys, and the keys of the next tile
 };
 
+// multiply_keys for some of the vectors.
+template <class A, int G>
+__attribute__((noinline)) void multiply_some_keys(const Stretch& some, const Number<A>* k, int64_t k_row, const Query<A>* q,
+                                                  int64_t width, Work<A> factor, Work<A>* scores) {
+    Vector<Work<A>> unused[G] = {};
+    Mask<Work<A>> ignored[G] = {};
+    with_vectors<G>(some.from, some.to, [&](auto vectors) __attribute__((always_inline)) {
+        multiply_keys<A, G, vectors.from, vectors.to>(k, k_row, q, width, factor, scores, unused, ignored);
+    });
+}
+
 // The products alone, their largest, and the lanes that have NaN or an infinite one among them.
 template <class A, int G>
 QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part& part, const Keys<A>& keys,
@@ -65,7 +76,11 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
         largest[g] = unused[g] = all(W(-__builtin_inf()));
         odd[g] = Mask<W>{};
     }
+    const Stretch* stretch = part.stretch;
     for (int j = part.a; j < part.b; j += kKeysAtOnce) {
+        if (part.stretches && j == stretch->b) stretch++;
+        const bool some = part.stretches && stretch->to - stretch->from < G;
+        if (some && stretch->to == stretch->from) continue;
         const bool whole = j + kKeysAtOnce <= part.b;
         const Number<A>* from = keys.k + j * keys.row;
         int64_t row = keys.row;
@@ -77,6 +92,10 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
         }
         Mask<W> ignored[G] = {};
         keys.values.template fetch<3>(j, j + kKeysAtOnce < keys.n ? j + kKeysAtOnce : keys.n);
+        if (some) {  // settle_scores finds the largest, for something is hidden here
+            multiply_some_keys<A, G>(*stretch, from, row, block.q, width, block.factor, space.scores + j * lanes);
+            continue;
+        }
         multiply_keys<A, G>(from, row, block.q, width, block.factor, space.scores + j * lanes, whole ? largest : unused,
                             whole ? odd : ignored);
         if (whole) continue;

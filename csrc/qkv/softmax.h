@@ -95,20 +95,35 @@ QKV_INLINE void take_pair(Sums<A>& sums, int g, Vector<Work<A>> first, Vector<Wo
     store(weights, pairs);
 }
 
+// The weights of keys a <= j < b for vectors from <= g < to; 0 for the others.
+template <class A, int G, bool kMoments, int from, int to>
+QKV_INLINE void weigh_some(int a, int b, const Vector<Work<A>>* shift, const Work<A>* scores, Work<A>* weights, Sums<A>& evens,
+                           Sums<A>& odds) {
+    constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
+    const auto weigh_key = [&](int j, Sums<A>& into) __attribute__((always_inline)) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) {
+            const int at = j * lanes + g * VL;
+            store(weights + at, g < from || g >= to ? Vector<Work<A>>{} : weigh<A, kMoments>(scores + at, shift[g], g, into));
+        }
+    };
+    int j = a;
+    if (j % 2 && j < b) weigh_key(j++, odds);
+    for (; j + 1 < b; j += 2) weigh_key(j, evens), weigh_key(j + 1, odds);
+    if (j < b) weigh_key(j, evens);
+}
+
 template <class A, int G, bool kMoments>
 QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A>* scores, Query<A>* weights, Sums<A>& sums) {
-    constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
+    [[maybe_unused]] constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
     if constexpr (kTerms<A> == 1) {
         Sums<A> odds{};  // of every other key: shorter sums lose less
-        const auto weigh_key = [&](int j, Sums<A>& into) __attribute__((always_inline)) {
-#pragma GCC unroll 3
-            for (int g = 0; g < G; g++)
-                store(weights + j * lanes + g * VL, weigh<A, kMoments>(scores + j * lanes + g * VL, shift[g], g, into));
-        };
-        int j = part.a / 2 * 2;
-        if (j < part.a) weigh_key(part.a, odds), j += 2;
-        for (; j + 1 < part.b; j += 2) weigh_key(j, sums), weigh_key(j + 1, odds);
-        if (j < part.b) weigh_key(j, sums);
+        if (!part.stretches) weigh_some<A, G, kMoments, 0, G>(part.a, part.b, shift, scores, weights, sums, odds);
+        for (int s = 0; s < part.stretches; s++)
+            with_vectors<G>(part.stretch[s].from, part.stretch[s].to, [&](auto some) __attribute__((always_inline)) {
+                weigh_some<A, G, kMoments, some.from, some.to>(part.stretch[s].a, part.stretch[s].b, shift, scores, weights,
+                                                               sums, odds);
+            });
         for (int g = 0; g < G; g++) {
             sums.total[g] += odds.total[g];
             if (kMoments) sums.moment[g] += odds.moment[g];

@@ -25,9 +25,29 @@ QKV_INLINE void take_score(Vector<W> x, W* __restrict to, Vector<W>& largest, Ma
     odd |= (Mask<W>)(x - x);
 }
 
-// scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys. Takes their largest into
-// `largest`, and into `odd` whether any is NaN or infinite. q is multiplied by factor already, unless that would round it.
-template <class A, int G>
+// Vectors of queries from <= g < to, as constants.
+template <int a, int b>
+struct Vectors {
+    static constexpr int from = a, to = b;
+};
+template <int G, class Run>
+QKV_INLINE void with_vectors(int from, int to, const Run& run) {
+    if (from == 0 && to == G) return run(Vectors<0, G>{});
+    if constexpr (G > 1) {
+        if (from == 1 && to == G) return run(Vectors<1, G>{});
+        if (from == 0 && to == G - 1) return run(Vectors<0, G - 1>{});
+    }
+    if constexpr (G > 2) {
+        if (from == 2) return run(Vectors<2, G>{});
+        if (to == 1) return run(Vectors<0, 1>{});
+        run(Vectors<1, 2>{});
+    }
+}
+
+// scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys and vectors from <= g < to of G.
+// Takes their largest into `largest`, and into `odd` whether any is NaN or infinite. q is multiplied by factor already, unless
+// that would round it.
+template <class A, int G, int from = 0, int to = G>
 QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, const Query<A>* __restrict q, int64_t width,
                               Work<A> factor, Work<A>* __restrict scores, Vector<Work<A>>* largest,
                               Mask<Work<A>>* odd) {
@@ -43,51 +63,48 @@ QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, cons
     for (int64_t c = 0; c < width; c += kTerms<A>) {
         Vector<Query<A>> query[G];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) query[g] = load(q + (c / kTerms<A> * G + g) * VL);
+        for (int g = from; g < to; g++) query[g] = load(q + (c / kTerms<A> * G + g) * VL);
 #pragma GCC unroll 8
         for (int r = 0; r < kKeysAtOnce; r++) {
             const Vector<Query<A>> key = spread(k + r * k_row + c);
 #pragma GCC unroll 3
-            for (int g = 0; g < G; g++) sum[r][g] = multiply_add(sum[r][g], key, query[g]);
+            for (int g = from; g < to; g++) sum[r][g] = multiply_add(sum[r][g], key, query[g]);
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kKeysAtOnce; r++) {
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) {
+        for (int g = from; g < to; g++) {
             if (kTerms<A> > 1) sum[r][g] *= all(factor);
             take_score<W>(sum[r][g], scores + (r * G + g) * VL, largest[g], odd[g]);
         }
     }
 }
 
-// out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
-// sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one. Of bfloat16, rows of
-// v are pairs of keys, column by column, and n counts those. Without kKeep every keep is 1: the same bits for less work.
-template <class A, int G, bool kKeep = true>
-QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
-                                const Vector<Work<A>>* keep, Work<A>* __restrict out) {
-    typedef Work<A> W;
-    constexpr int VL = Lanes<W>::n;
-    Vector<W> sum[kKeysAtOnce][G];
-#pragma GCC unroll 8
-    for (int r = 0; r < kKeysAtOnce; r++) {
-#pragma GCC unroll 3
-        for (int g = 0; g < G; g++) sum[r][g] = Vector<W>{};
-    }
+// sum[c][queries] += sum over n keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels and vectors from <= g < to of G.
+template <class A, int G, int from, int to>
+QKV_INLINE void sum_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
+                           Vector<Work<A>> (&sum)[kKeysAtOnce][G]) {
+    constexpr int VL = Lanes<Work<A>>::n;
 #pragma GCC unroll 2
     for (int j = 0; j < n; j++) {
         Vector<Query<A>> w[G];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) w[g] = load(weight + (j * G + g) * VL);
+        for (int g = from; g < to; g++) w[g] = load(weight + (j * G + g) * VL);
         const Number<A>* row = v + j * v_row;
 #pragma GCC unroll 8
         for (int r = 0; r < kKeysAtOnce; r++) {
             const Vector<Query<A>> value = spread(row + r * kTerms<A>);
 #pragma GCC unroll 3
-            for (int g = 0; g < G; g++) sum[r][g] = multiply_add(sum[r][g], value, w[g]);
+            for (int g = from; g < to; g++) sum[r][g] = multiply_add(sum[r][g], value, w[g]);
         }
     }
+}
+
+// out[c][queries] = keep · out[c][queries] + sum. Without kKeep every keep is 1: the same bits for less work.
+template <class W, int G, bool kKeep>
+QKV_INLINE void keep_sums(const Vector<W> (&sum)[kKeysAtOnce][G], const Vector<W>* keep, W* __restrict out) {
+    constexpr int VL = Lanes<W>::n;
 #pragma GCC unroll 8
     for (int r = 0; r < kKeysAtOnce; r++) {
 #pragma GCC unroll 3
@@ -96,6 +113,22 @@ QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, in
             store(at, kKeep ? sum[r][g] + load(at) * keep[g] : sum[r][g] + load(at));
         }
     }
+}
+
+// out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
+// sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one. Of bfloat16, rows of
+// v are pairs of keys, column by column, and n counts those.
+template <class A, int G, bool kKeep = true>
+QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
+                                const Vector<Work<A>>* keep, Work<A>* __restrict out) {
+    Vector<Work<A>> sum[kKeysAtOnce][G];
+#pragma GCC unroll 8
+    for (int r = 0; r < kKeysAtOnce; r++) {
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) sum[r][g] = Vector<Work<A>>{};
+    }
+    sum_values<A, G, 0, G>(v, v_row, n, weight, sum);
+    keep_sums<Work<A>, G, kKeep>(sum, keep, out);
 }
 
 }  // namespace
