@@ -149,7 +149,7 @@ def test_a_hidden_key_loses_to_any_visible_score_however_low(n):
 def test_a_running_maximum_that_keeps_moving_loses_nothing(dtype, step):
     n_k = 3 * 1024 + 5
     k = (step * np.arange(n_k, dtype=dtype) / 64).reshape(1, 1, n_k, 1)
-    (v,) = normal(23, (1, 1, n_k, 4), dtype=dtype)
+    (v,) = normal(23, (1, 1, n_k, 40), dtype=dtype)  # of four channels the formula may round all by luck
     check(np.ones((1, 1, 2, 1), dtype), k, v, scale=1.0)
 
 
