@@ -22,6 +22,7 @@ struct Softmax {
     // The same of weights as they are multiplied, where that rounds them. Outputs are divided by it: what rounding does to a
     // weight is then taken out again where that weight is most of the row. With the exact sum the error was a sixth larger
     // for scores that spread over 4 nats, and hardly another one for those that spread over 1.
+    Vector<W> lost[kGroups];     // what total has lost to rounding, tile after tile, as Kahan 1965 keeps it
     Vector<W> rounded[kGroups];
     Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), for the entropy
     Vector<W> highest[kGroups];  // the largest score, the sink's among them
@@ -34,7 +35,7 @@ struct Softmax {
         for (int g = 0; g < kGroups; g++) {
             peak[g] = highest[g] = all(sink);
             total[g] = rounded[g] = all(W(sink > lowest ? 1 : 0));
-            moment[g] = Vector<W>{};
+            moment[g] = lost[g] = Vector<W>{};
             raw[g] = all(lowest);
             odd[g] = Mask<W>{};
         }
@@ -170,6 +171,7 @@ QKV_INLINE bool raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Ve
         keep[g] = select<W>(rises, select<W>(fresh, Vector<W>{}, exp(change)), all(W(1)));
         if (kMoments) state.moment[g] = keep[g] * (state.moment[g] + change * state.total[g]);
         state.total[g] *= keep[g];
+        state.lost[g] *= keep[g];
         if (kTerms<A> > 1) state.rounded[g] *= keep[g];
         state.peak[g] = now;
         shift[g] = select<W>(now == lowest, Vector<W>{}, now);
@@ -180,7 +182,9 @@ QKV_INLINE bool raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Ve
 template <class A, int G, bool kMoments>
 QKV_INLINE void add_sums(Softmax<A>& state, const Sums<A>& sums) {
     for (int g = 0; g < G; g++) {
-        state.total[g] += sums.total[g];
+        const Vector<Work<A>> more = sums.total[g] - state.lost[g], total = state.total[g] + more;
+        state.lost[g] = (total - state.total[g]) - more;
+        state.total[g] = total;
         if (kTerms<A> > 1) state.rounded[g] += sums.rounded[g];
         if (kMoments) state.moment[g] += sums.moment[g];
     }
