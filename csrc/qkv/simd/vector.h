@@ -51,7 +51,8 @@ struct Lanes<double> {
 template <>
 struct Lanes<uint32_t> {
     typedef uint32_t Vector __attribute__((vector_size(kVectorBytes)));
-    typedef uint32_t Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+    // pairs of bfloat16 numbers are read so too, from any of them on
+    typedef uint32_t Unaligned __attribute__((vector_size(kVectorBytes), aligned(2), may_alias));
     static constexpr int n = kVectorBytes / 4;
 };
 template <class T>
