@@ -28,6 +28,13 @@ def every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     return request.param
 
 
+@pytest.fixture(params=running.COMPILED)
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a compiled kernel, chosen for the time of this test: each in turn, in every case."""
+    monkeypatch.setenv("QKV_KERNEL", request.param)
+    return request.param
+
+
 @pytest.hookimpl(tryfirst=True)  # before -k, so that the choice does not depend on it
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     kept, left, cases = [], [], Counter[tuple[str, ...]]()

@@ -21,20 +21,7 @@ from cases.definition import (
 )  # fmt: skip
 from qkv import _kernel, biases, masks, scores
 
-COMPILED = [name for name in running.NAMES if name != "walk"]
-pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled part of the package is not there")
-
-
-@pytest.fixture(params=COMPILED)
-def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each kernel but the walk, chosen for the time of a test."""
-    monkeypatch.setenv("QKV_KERNEL", request.param)
-    return request.param
-
-
-def walked(q: Any, k: Any, v: Any, **how: Any) -> Any:
-    with running.kernel("walk"):
-        return qkv.attention(q, k, v, **how)
+pytestmark = running.needs_kernel
 
 
 def assert_as_the_walk(q: Any, k: Any, v: Any, **how: Any) -> Any:
@@ -45,16 +32,16 @@ def assert_as_the_walk(q: Any, k: Any, v: Any, **how: Any) -> Any:
     """
     A = qkv.attend(q, k, **how)
     assert A.plan().path == f"kernel {_kernel.chosen()}"
-    out, other = A @ v, walked(q, k, v, **how)
+    out, other = A @ v, running.walked(q, k, v, **how)
     assert type(out) is type(other) and out.dtype == other.dtype
     dtype = BFLOAT16 if str(out.dtype) == "torch.bfloat16" else np.dtype(str(out.dtype).removeprefix("torch."))
     if dtype == np.float64:
         assert_same(np.asarray(out), np.asarray(other))
     else:
-        exact = walked(as64(q), as64(k), as64(v), **how)
-        again = (walked(*_in_another_order(q, k, v, seed, keys=not how), **how) for seed in range(8))
+        exact = running.walked(as64(q), as64(k), as64(v), **how)
+        again = (running.walked(*_in_another_order(q, k, v, seed, keys=not how), **how) for seed in range(8))
         if not how and dtype == np.float32 and q.shape[-1]:
-            again = itertools.chain(again, [walked(q * float(q.shape[-1]) ** -0.5, k, v, scale=1.0)])
+            again = itertools.chain(again, [running.walked(q * float(q.shape[-1]) ** -0.5, k, v, scale=1.0)])
         assert_close_to_definition(out, exact, itertools.chain([other], again), dtype)
     return out
 
@@ -115,7 +102,7 @@ def test_what_no_kernel_takes_goes_to_the_walk_and_the_plan_says_why(case, compi
     plan = A.plan()
     assert plan.path == "tile walk" and why in plan.reason and plan.reason in str(plan)
     assert "path=tile walk" in repr(A)
-    assert bits(A @ v) == bits(walked(q, k, v, **how))
+    assert bits(A @ v) == bits(running.walked(q, k, v, **how))
 
 
 def test_arrays_of_another_library_go_to_the_walk(compiled):
@@ -230,7 +217,7 @@ def test_what_is_not_finite_shows_as_in_the_walk(value, where, dtype, compiled):
     arrays = dict(zip("qkv", qkv_arrays(16, 50, 70, dtype=dtype), strict=True))
     arrays[where][0, 0, 40, 1:3] = np.finfo(dtype).max if value == "largest" else value
     for how in ({}, {"causal": True}, {"mask": np.arange(70) != 40}, {"softcap": 2.0, "sinks": [0.0, 1.0]}):
-        got, wanted = qkv.attention(**arrays, **how), walked(**arrays, **how)
+        got, wanted = qkv.attention(**arrays, **how), running.walked(**arrays, **how)
         finite = np.isfinite(wanted)
         np.testing.assert_array_equal(got[~finite], wanted[~finite])
         np.testing.assert_array_equal(np.isfinite(got), finite)

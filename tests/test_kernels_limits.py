@@ -2,11 +2,9 @@
 
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -14,11 +12,10 @@ import pytest
 import qkv
 import running
 from cases.definition import DTYPES, check, qkv_arrays
-from qkv import _kernel
+from qkv import _kernel, measures
 from running import python
 
-COMPILED = [name for name in running.NAMES if name != "walk"]
-pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled part of the package is not there")
+pytestmark = running.needs_kernel
 needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process may run on one CPU only")
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -134,12 +131,12 @@ def test_workers_of_a_dataloader_compute_on_the_one_thread_that_torch_gives_them
 # Memory.
 
 
-def scratch_of(*arrays):
-    """The bytes that a thread holds after a call, and what the call returned."""
+def scratch_of(call):
+    """The bytes that a fresh thread holds after a call, and what the call returned."""
     found = []
 
     def run():
-        out = qkv.attention(*arrays)
+        out = call()
         found.extend([_kernel.core.scratch_held(), out])
 
     fresh = threading.Thread(target=run)
@@ -149,21 +146,26 @@ def scratch_of(*arrays):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_a_thread_takes_at_most_4_mib(dtype, name, monkeypatch):
     monkeypatch.setenv("QKV_KERNEL", name)
     qkv.set_num_threads(1)
     for width in (64, 1024, 1500, 2048):
         x = np.ones((1, 200, width), dtype)
-        held, _ = scratch_of(x, x[:, :40, ::-1], x[:, :40, ::-1])
-        assert 0 < held <= 4 << 20
+        k = x[:, :40, ::-1]  # copied a tile at a time
+        A, labels = qkv.attend(x, k), np.arange(40) % 7
+        every = [measures.mass(labels=labels + at) for at in range(20)]
+        every += [measures.top(3), measures.image(9), measures.distance(), measures.received()]
+        calls = [lambda: A @ k, lambda: A.T @ x, lambda: A.measure(*every), A.dense]  # noqa: B023 (called at once)
+        for call in calls:
+            assert 0 < scratch_of(call)[0] <= 4 << 20
     qkv.set_num_threads(None)
 
 
 def test_values_as_wide_as_a_picture_are_averaged():
     q, k, v = qkv_arrays(1, 3, 5, heads=1, d_k=8, d_v=100_000)
     check(q, k, v)
-    held, _ = scratch_of(q, k, v)
+    held, _ = scratch_of(lambda: qkv.attention(q, k, v))
     assert held < 1200 * 100_000
 
 
@@ -220,7 +222,7 @@ def test_without_memory_for_another_thread_the_first_does_the_work():
 
 LONG = """
 import numpy as np, qkv, time
-q, k = np.ones((1, {n_q}, 64), np.{dtype}), np.ones((1, {n_k}, 64), np.{dtype})
+q, k = np.ones(({heads}, {n_q}, 64), np.{dtype}), np.ones(({heads}, {n_k}, 64), np.{dtype})
 print("ready", flush=True)
 calls = 0
 try:
@@ -237,28 +239,20 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(
-    ("dtype", "n_q", "n_k", "before", "threads"),
+    ("dtype", "heads", "n_q", "n_k", "before", "threads"),
     [
-        ("float32", 16, 4_000_000, "", "1"),
-        ("float64", 384, 2_000_000, "", "2"),  # one task
-        ("float32", 50_000, 50_000, "", "2"),
-        ("float64", 50_000, 50_000, "", "1"),
-        pytest.param("float32", 384, 4_000_000, "import torch\n", "2", marks=needs_torch),
-        pytest.param("float64", 50_000, 50_000, "import torch\n", "2", marks=needs_torch),
+        ("float32", 64, 16_384, 16_384, "", "1"),
+        ("float32", 64, 16_384, 16_384, "", "2"),
+        ("float32", 1, 16, 4_000_000, "", "1"),
+        ("float64", 1, 384, 2_000_000, "", "2"),  # one task
+        ("float32", 1, 50_000, 50_000, "", "2"),
+        ("float64", 1, 50_000, 50_000, "", "1"),
+        pytest.param("float32", 1, 384, 4_000_000, "import torch\n", "2", marks=needs_torch),
+        pytest.param("float64", 1, 50_000, 50_000, "import torch\n", "2", marks=needs_torch),
     ],
 )
-def test_ctrl_c_ends_a_call_of_one_head(dtype, n_q, n_k, before, threads):
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": threads}
-    env.pop("QKV_KERNEL", None)
-    code = before + LONG.format(dtype=dtype, n_q=n_q, n_k=n_k)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env) as child:
-        try:
-            assert child.stdout.readline() == "ready\n"
-            time.sleep(0.4)
-            sent = time.time()
-            child.send_signal(signal.SIGINT)
-            whole, works, at = child.communicate(timeout=120)[0].split()
-        finally:
-            child.kill()
-    assert (whole, works) == ("True", "True")
-    assert float(at) - sent < 20, "half a second is meant, of minutes and more that were asked for"
+def test_ctrl_c_ends_a_call(dtype, heads, n_q, n_k, before, threads):
+    code = before + LONG.format(dtype=dtype, heads=heads, n_q=n_q, n_k=n_k)
+    words, seconds = running.interrupted(code, threads, after=0.4)
+    assert words == ["True", "True"]
+    assert seconds < 15, "half a second is meant, of minutes and more that were asked for"

@@ -10,8 +10,7 @@ import running
 from cases.definition import BFLOAT16, bits, qkv_arrays
 from qkv import measures
 
-COMPILED = [name for name in running.NAMES if name != "walk"]
-pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled part of the package is not there")
+pytestmark = running.needs_kernel
 LOSS = {"float64": 1e-10, "float32": 2e-5, "float16": 2e-5, "bfloat16": 2e-5}  # of measures, which are float32 there
 ROUNDED = {"float16": 2e-3, "bfloat16": 2e-2}  # what is given in the dtype of q
 SEEDS = range(24)
@@ -69,7 +68,7 @@ def assert_near(name: str, one: Any, other: Any, loss: float) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_every_measure_is_that_of_the_walk(name, seed):
     q, k, _, how = drawn(seed)
     A = qkv.attend(q, k, **how)
@@ -87,7 +86,7 @@ def test_every_measure_is_that_of_the_walk(name, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_cells_and_what_is_sent_back_are_those_of_the_walk(name, seed):
     q, k, x, how = drawn(seed)
     A = qkv.attend(q, k, **how)
@@ -105,7 +104,7 @@ def test_cells_and_what_is_sent_back_are_those_of_the_walk(name, seed):
         assert_near(what, found, walked, loss)
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_a_weight_has_the_same_bits_in_every_rectangle_and_in_every_measure(name):
     q, k, _ = qkv_arrays(3, 130, 300, heads=2, d_k=24)
     A = qkv.attend(q, k, causal=True)
@@ -122,7 +121,7 @@ def test_a_weight_has_the_same_bits_in_every_rectangle_and_in_every_measure(name
     np.testing.assert_array_equal(peak, whole.max(axis=-1))
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_what_the_plan_leaves_to_the_walk_in_any_case_is_all_that_is_walked(name, monkeypatch):
     q, k, v = qkv_arrays(6, 30, 30, batch=1)
     A = qkv.attend(q, k)
@@ -141,7 +140,7 @@ def test_what_the_plan_leaves_to_the_walk_in_any_case_is_all_that_is_walked(name
         A @ v, A.T @ q, A[0, 0, 3], A.dense(), A.scores("biased").dense(), A.explain(0, 0, 1, 2)
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_measures_and_what_is_sent_back_have_the_same_bits_on_any_number_of_threads(name):
     q, k, x = qkv_arrays(4, 500, 700, heads=3, d_k=16, d_v=5)
     x = np.random.default_rng(0).standard_normal((1, 3, 500, 9)).astype(np.float32)
@@ -161,7 +160,7 @@ def test_measures_and_what_is_sent_back_have_the_same_bits_on_any_number_of_thre
     assert [bits(np.asarray(part)) for part in flat] == found[0][: len(flat)], "alone as with others"
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", running.COMPILED)
 def test_one_head_has_the_bits_that_it_has_among_others(name):
     q, k, _ = qkv_arrays(5, 200, 300, heads=4, kv_heads=2, d_k=16)
     A = qkv.attend(q, k)

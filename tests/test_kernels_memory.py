@@ -13,15 +13,8 @@ import qkv
 import running
 from cases.definition import DTYPES, assert_same, bits, normal, qkv_arrays
 
-COMPILED = [name for name in running.NAMES if name != "walk"]
-pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled part of the package is not there")
+pytestmark = running.needs_kernel
 PAGE = mmap.PAGESIZE
-
-
-@pytest.fixture(params=COMPILED)
-def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("QKV_KERNEL", request.param)
-    return request.param
 
 
 def _shifted(x: np.ndarray) -> np.ndarray:

@@ -2,9 +2,6 @@
 
 import hashlib
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,15 +15,8 @@ import running
 from cases.definition import DTYPES, bits, normal, qkv_arrays
 from running import python
 
-COMPILED = [name for name in running.NAMES if name != "walk"]
-pytestmark = pytest.mark.skipif(not COMPILED, reason="the compiled part of the package is not there")
+pytestmark = running.needs_kernel
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-
-
-@pytest.fixture(params=COMPILED)
-def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("QKV_KERNEL", request.param)
-    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -223,33 +213,3 @@ def test_other_python_threads_run_while_a_kernel_does():
     done.set()
     other.join(30)
     assert sum(begins < at < ends for at in ticks) >= 5
-
-
-LONG = """
-import sys, time, numpy as np, qkv
-x = np.ones((64, 16384, 64), np.float32)
-print("ready", flush=True)
-try:
-    qkv.attention(x, x, x)
-except KeyboardInterrupt:
-    print("stopped", time.time(), bool(abs(qkv.attention(x[0, :9], x[0, :9], x[0, :9]) - 1).max() < 1e-5), flush=True)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_ctrl_c_ends_a_long_call(threads):
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": threads}
-    env.pop("QKV_KERNEL", None)
-    with subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True, env=env) as child:
-        try:
-            assert child.stdout.readline() == "ready\n"
-            time.sleep(0.5)
-            assert child.poll() is None
-            sent = time.time()
-            child.send_signal(signal.SIGINT)
-            said, at, works = child.communicate(timeout=60)[0].split()
-        finally:
-            child.kill()
-    assert (said, works) == ("stopped", "True")
-    assert float(at) - sent < 15, "half a second is meant; this says that the 20 to 40 s of work were not waited for"

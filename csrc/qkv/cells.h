@@ -44,14 +44,12 @@ void gather_cells(const Problem& problem, int64_t head, const Block<A>& block, c
     }
 }
 
-// c · tanh(x / c) of scores, by the C library: exact to its last bits, and rare. An infinite one stays what it is, and odd,
-// where the product overflowed before it met the factor: a part of it may have.
+// c · tanh(x / c) of scores, by the C library: exact to its last bits, and rare.
 template <class A, int G>
 void cap(const Part& part, double softcap, Work<A>* scores) {
     typedef Work<A> W;
     for (int n = part.a * G * Lanes<W>::n; n < part.b * G * Lanes<W>::n; n++)
-        if (kTerms<A> == 1 || scores[n] - scores[n] == 0)
-            scores[n] = W(softcap * __builtin_tanh(double(scores[n]) / softcap));
+        scores[n] = W(softcap * __builtin_tanh(double(scores[n]) / softcap));
 }
 
 // Adds, hides, says what is seen (1 or 0, where asked), and finds the largest anew. Lanes that see NaN or an infinite score

@@ -11,7 +11,7 @@ namespace QKV_ISA {
 namespace {
 
 constexpr int kScanBlocks = 6;     // blocks that pass over the keys together
-constexpr int64_t kLabels = 512;  // that are summed in the scratch: 96 KiB a block in float
+constexpr int64_t kLabels = 512;  // of all lists, that are summed in the scratch: 96 KiB a block in float
 
 template <class A>
 struct ScanCall {
@@ -56,8 +56,11 @@ void take_tallies(Arena& arena, const Scan& scan, Tallies<W>& tallies) {
     }
     tallies.pixels = arena.take<PixelRows<W>>(scan.n_pictures);
     tallies.shares = arena.take<W*>(scan.n_labels);
+    int64_t room = kLabels;
     for (int n = 0; n < scan.n_labels; n++) {
-        W* shares = scan.labels[n].n <= kLabels ? arena.take<W>(scan.labels[n].n * lanes) : nullptr;
+        const bool fits = scan.labels[n].n <= room;
+        W* shares = fits ? arena.take<W>(scan.labels[n].n * lanes) : nullptr;
+        if (fits) room -= scan.labels[n].n;
         if (real) tallies.shares[n] = shares;
     }
     tallies.distances = arena.take<DistanceTally<W>>(scan.n_distances);

@@ -19,10 +19,10 @@ struct Softmax {
     typedef Work<A> W;
     Vector<W> peak[kGroups];     // what scores are taken relative to: within kLazy of the largest score so far
     Vector<W> total[kGroups];    // sum of exp(score − peak)
-    // The same of weights as they are multiplied, where that rounds them. Outputs are divided by it: what rounding does to a
+    Vector<W> lost[kGroups];     // what total has lost to rounding, tile after tile, as Kahan 1965 keeps it
+    // total of weights as they are multiplied, where that rounds them. Outputs are divided by it: what rounding does to a
     // weight is then taken out again where that weight is most of the row. With the exact sum the error was a sixth larger
     // for scores that spread over 4 nats, and hardly another one for those that spread over 1.
-    Vector<W> lost[kGroups];     // what total has lost to rounding, tile after tile, as Kahan 1965 keeps it
     Vector<W> rounded[kGroups];
     Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), for the entropy
     Vector<W> highest[kGroups];  // the largest score, the sink's among them
@@ -73,9 +73,9 @@ struct Sums {
     Vector<Work<A>> total[kGroups], moment[kGroups], rounded[kGroups];
 };
 
-// exp(score − shift) of vector n of the tile, for group g.
+// exp(score − shift) for group g, which goes into the sums.
 template <class A, bool kMoments>
-QKV_INLINE Vector<Work<A>> weigh(const Work<A>* score, Vector<Work<A>> shift, int g, Sums<A>& sums) {
+QKV_INLINE Vector<Work<A>> take_weight(const Work<A>* score, Vector<Work<A>> shift, int g, Sums<A>& sums) {
     typedef Work<A> W;
     const Vector<W> x = load(score) - shift;
     Vector<W> weight;
@@ -105,7 +105,7 @@ QKV_INLINE void weigh_some(int a, int b, const Vector<Work<A>>* shift, const Wor
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) {
             const int at = j * lanes + g * VL;
-            store(weights + at, g < from || g >= to ? Vector<Work<A>>{} : weigh<A, kMoments>(scores + at, shift[g], g, into));
+            store(weights + at, g < from || g >= to ? Vector<Work<A>>{} : take_weight<A, kMoments>(scores + at, shift[g], g, into));
         }
     };
     int j = a;
@@ -139,8 +139,8 @@ QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A
 #pragma GCC unroll 3
             for (int g = 0; g < G; g++) {
                 const Work<A>* at = scores + j * lanes + g * VL;
-                const Vector<Work<A>> first = weigh<A, kMoments>(at, shift[g], g, sums);
-                const Vector<Work<A>> second = weigh<A, kMoments>(at + lanes, shift[g], g, sums);
+                const Vector<Work<A>> first = take_weight<A, kMoments>(at, shift[g], g, sums);
+                const Vector<Work<A>> second = take_weight<A, kMoments>(at + lanes, shift[g], g, sums);
                 take_pair(sums, g, first, second, weights + j / 2 * lanes + g * VL);
             }
         }

@@ -75,7 +75,7 @@ void add_bins(const Weighed<W>& tile, const Distances& wanted, int64_t at, const
         W* to = bins + bin * G * VL;
         for (int g = 0; g < G; g++) {
             Vector<W> sum{};
-            const Mask<W> place = places<W>(at + g * VL, 1, -kFar, kFar);
+            const Mask<W> place = places<W>(at + g * VL, -kFar, kFar);
             const Mask<W> from = Mask<W>{} + Whole<W>(first < -kFar ? -kFar : first);
             const Mask<W> until = Mask<W>{} + Whole<W>(last > kFar ? kFar : last);
             for (int j = tile.part.a; j < tile.part.b; j++) {

@@ -192,14 +192,14 @@ void add_picture(const Weighed<W>& tile, const Picture& wanted, int n, const Pix
     });
 }
 
-// first, first + step, …, kept within two bounds, as numbers that lanes hold.
 constexpr int64_t kFar = 1 << 30;
 
+// first, first + 1, …, kept within two bounds, as numbers that lanes hold.
 template <class W>
-QKV_INLINE Mask<W> places(int64_t first, int64_t step, int64_t least, int64_t most) {
+QKV_INLINE Mask<W> places(int64_t first, int64_t least, int64_t most) {
     Mask<W> found;
     for (int lane = 0; lane < Lanes<W>::n; lane++) {
-        const int64_t at = first + lane * step;
+        const int64_t at = first + lane;
         found[lane] = at < least ? least : at > most ? most : at;
     }
     return found;
@@ -211,8 +211,8 @@ void add_band(const Weighed<W>& tile, const Band& wanted, int64_t offset, Vector
     const int64_t at = tile.row0 + offset - tile.part.j0;  // of lane 0
     if (at + wanted.low >= tile.part.b || at + tile.rows - 1 + wanted.high < tile.part.a) return;
     for (int g = 0; g < G; g++) {
-        const Mask<W> low = places<W>(at + wanted.low + g * VL, 1, -1, kScanTile);
-        const Mask<W> high = places<W>(at + wanted.high + g * VL, 1, -1, kScanTile);
+        const Mask<W> low = places<W>(at + wanted.low + g * VL, -1, kScanTile);
+        const Mask<W> high = places<W>(at + wanted.high + g * VL, -1, kScanTile);
         Vector<W> sum{};
         for (int j = tile.part.a; j < tile.part.b; j++)
             sum += select<W>((low <= j) & (high >= j), load(tile.weight + (j * G + g) * VL), Vector<W>{});
@@ -230,7 +230,7 @@ void add_pairs(const Weighed<W>& tile, const Pairs& wanted, int64_t head, const 
     Mask<W> below[G];
     Vector<W> sum[G];
     for (int g = 0; g < G; g++) {
-        below[g] = places<W>(limit + g * VL, 1, -1, kScanTile);
+        below[g] = places<W>(limit + g * VL, -1, kScanTile);
         sum[g] = Vector<W>{};
     }
     for (int j = tile.part.a; j < tile.part.b; j++) {

@@ -31,7 +31,7 @@ struct TransposedSpace {
     Reader<A> keys;
     Query<A>* q;
     Number<A>* rows;
-    W *x, *clean, *product, *sums;  // sums: [stripe][x_width]
+    W *x, *clean, *product, *sums;  // product: [kKeysAtOnce][channels of a panel]; sums: [stripe][x_width]
 };
 
 template <class A>
@@ -45,7 +45,7 @@ int64_t take_space(const Transposed<A>& call, Arena arena, TransposedSpace<A>& s
     space.rows = arena.take<Number<A>>(call.q_width * lanes);
     space.x = arena.take<W>(lanes * call.x_width);
     space.clean = arena.take<W>(lanes * call.x_width);
-    space.product = arena.take<W>((kKeyBlock + kKeysAtOnce) * call.x_width);
+    space.product = arena.take<W>(kKeysAtOnce * lanes);
     space.sums = arena.take<W>(call.stripe * call.x_width);
     return arena.used;
 }

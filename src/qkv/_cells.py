@@ -92,12 +92,13 @@ def apply_transposed(problem: Problem, lead: Array, x: Any) -> Any:
     if _kernel.refusal(problem) is not None or not lead.size:
         return _tiles.apply_transposed(problem, lead, x)
     form, heads, rows = _kernel.form(problem), lead.reshape(-1), slice(0, problem.shape[-2])
-    work, first = Work(lead.size * problem.shape[-2]), lead.size * problem.shape[-2] // 2
+    n_rows = lead.size * problem.shape[-2]
+    work, first = Work(n_rows), n_rows // 2
     with work.part(first):  # the first of two passes
         sums = row_results(problem, form, heads, rows, ("peak", "total"))
     out = np.zeros((len(heads), problem.shape[-1], x.shape[-1]), problem.work)
     described = _kernel.Described(problem, form, heads, rows)
-    with work.part(lead.size * problem.shape[-2] - first):
+    with work.part(n_rows - first):
         core.apply_transposed(
             _kernel.chosen(), described.problem, sums["peak"], sums["total"], described.rows(x), lead.shape, out
         )

@@ -180,14 +180,14 @@ NOTHING = (None,) * len(ROWS)
 def run(problem: Problem, form: Form, lead: Array, v: Any, want: tuple[str, ...] = ()) -> tuple[Any, ...]:
     """A @ v by the chosen kernel for the heads of `lead`, flat, and names of ROWS in the same pass.
 
-    v may be None, for the rows alone. -> out (heads, n_q, d_v) in the caller's library, then what is wanted, each
-    (heads, n_q), on the host: all in the work dtype, but max_key of integers.
+    -> out (heads, n_q, d_v) in the caller's library, then what is wanted, each (heads, n_q), on the host: all in the
+    work dtype, but max_key of integers.
     """
     shape = (lead.size, problem.shape[-2])
     rows = {name: np.empty(shape, np.int64 if name == "max_key" else problem.work) for name in want}
-    out = None if v is None else _room(problem, shape[:1], v)
+    out = _room(problem, shape[:1], v)
     _call(problem, form, lead, v, out, tuple(rows.get(name) for name in ROWS))
-    return (() if out is None else (out,)) + tuple(rows.values())
+    return (out, *rows.values())
 
 
 def _room(problem: Problem, lead: Shape, v: Any) -> Any:
@@ -198,8 +198,7 @@ def _room(problem: Problem, lead: Shape, v: Any) -> Any:
 def _call(problem: Problem, form: Form, lead: Array, v: Any, out: Any, rows: Any = NOTHING) -> bool:
     """Have the chosen kernel fill `out` and `rows`: -> whether all of `out` is finite."""
     described = Described(problem, form, lead.reshape(-1), slice(0, problem.shape[-2]))
-    values, shape, into = (None, (), None) if v is None else (described.rows(v), lead.shape, memory(out))
-    finite = core.apply(chosen(), described.problem, values, shape, into, rows)
+    finite = core.apply(chosen(), described.problem, described.rows(v), lead.shape, memory(out), rows)
     _progress.finished(lead.size * problem.shape[-2])
     return finite
 

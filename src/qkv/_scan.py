@@ -279,7 +279,8 @@ def by_tile(label: Array) -> tuple[Array, Array]:
 def scan(problem: Problem, lead: Array, wants: Sequence[Want]) -> list[Any]:
     """The results of these wants for the heads of `lead` (flat indices of any shape), in their order, heads flat."""
     form, heads, wanted = _kernel.form(problem), lead.reshape(-1), list(dict.fromkeys(wants))
-    work, rows = Work(lead.size * problem.shape[-2]), lead.size * problem.shape[-2]
+    rows = lead.size * problem.shape[-2]
+    work = Work(rows)
     weighing = [want for want in wanted if want.weighs]
     found, sums = _first_pass(problem, form, lead, wanted, work, rows // (2 if weighing else 1))
     counts = Counts(problem, form, heads)
