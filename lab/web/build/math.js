@@ -1,0 +1,74 @@
+/** Formulas become HTML and MathML while the site is built, so that no page carries KaTeX.
+ *
+ * KaTeX places its glyphs by inline styles, which the site's content security policy refuses. Each such style becomes a
+ * class here, and all of them one small style sheet. */
+import katex from "katex";
+
+/** @type {Map<string, string>} */
+const styles = new Map();
+
+/** TeX to HTML without inline styles. `display` sets it on a line of its own.
+ * @param {string} tex */
+export function formula(tex, display = false) {
+  const html = katex.renderToString(tex, { displayMode: display, throwOnError: true, strict: "error", trust: false });
+  return html.replace(/ class="([^"]*)" style="([^"]*)"| style="([^"]*)"/g, (_, /** @type {string} */ names, /** @type {string} */ after, /** @type {string} */ alone) => {
+    const style = after ?? alone;
+    if (!styles.has(style)) styles.set(style, `m${styles.size.toString(36)}`);
+    return ` class="${names ? `${names} ` : ""}${styles.get(style)}"`;
+  });
+}
+
+/** The styles that the formulas made so far need. */
+export function mathSheet() {
+  return [...styles].map(([style, name]) => `.katex .${name}{${style}}`).join("\n");
+}
+
+/** In Svelte markup, `\(…\)` is a formula in the line and `\[…\]` one of its own. */
+export const mathInMarkup = {
+  name: "math",
+  /** @param {{ content: string; filename?: string }} source */
+  markup({ content, filename }) {
+    if (filename?.includes("node_modules")) return { code: content };
+    const code = content
+      .split(/(<script[\s\S]*?<\/script>|<style[\s\S]*?<\/style>)/)
+      .map((part, at) => (at % 2 ? part : replaceFormulas(part, (html) => `{@html ${JSON.stringify(html)}}`)))
+      .join("");
+    return { code };
+  },
+};
+
+/** Puts `wrap(html)` where a text has `\(…\)` or `\[…\]`.
+ * @param {string} text
+ * @param {(html: string) => string} wrap */
+export function replaceFormulas(text, wrap) {
+  return text
+    .replace(/\\\[([\s\S]+?)\\\]/g, (_, /** @type {string} */ tex) => wrap(formula(tex.trim(), true)))
+    .replace(/\\\(([\s\S]+?)\\\)/g, (_, /** @type {string} */ tex) => wrap(formula(tex.trim())));
+}
+
+/** Serves and writes the style sheet of the formulas; of KaTeX's fonts it keeps woff2, which every browser of these years reads.
+ * @returns {import("vite").Plugin} */
+export function math() {
+  return {
+    name: "math",
+    enforce: "pre",
+    configureServer(server) {
+      server.middlewares.use("/assets/math.css", (_, answer) => {
+        answer.setHeader("Content-Type", "text/css");
+        answer.end(mathSheet());
+      });
+    },
+    generateBundle: {
+      order: "post",
+      handler(_, bundle) {
+        for (const [name, file] of Object.entries(bundle)) {
+          if (/KaTeX[^/]*\.(woff|ttf)$/.test(name)) delete bundle[name];
+          else if (file.type === "asset" && name.endsWith(".css"))
+            file.source = String(file.source).replace(/,url\([^)]*KaTeX[^)]*\.(woff|ttf)\) ?format\("[a-z]+"\)/g, "");
+        }
+        this.emitFile({ type: "asset", fileName: "assets/math.css", source: mathSheet() });
+      },
+    },
+    transformIndexHtml: () => [{ tag: "link", attrs: { rel: "stylesheet", href: "./assets/math.css" }, injectTo: /** @type {const} */ ("head") }],
+  };
+}

@@ -1,0 +1,28 @@
+/** Numbers as the lab writes them: short, and never rounded to something they are not. */
+
+/** A weight: two digits; what is there but too small to show says so. */
+export function weightText(weight: number): string {
+  if (Number.isNaN(weight)) return "NaN";
+  if (weight > 0 && weight < 0.005) return "<.01";
+  if (weight < 1 && weight >= 0.995) return ">.99";
+  return weight.toFixed(2);
+}
+
+/** A number in at most `digits` significant digits, with a true minus sign. */
+export function numberText(value: number, digits = 3): string {
+  if (value === Number.POSITIVE_INFINITY) return "∞";
+  if (value === Number.NEGATIVE_INFINITY) return "−∞";
+  if (Number.isNaN(value)) return "NaN";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
+  return text.replace(/^-/, "−").replace(/e([+-]?)(\d+)/, (_, sign: string, power: string) => ` × 10${superscript((sign === "-" ? "−" : "") + power)}`);
+}
+
+const superscript = (text: string): string => text.replace(/[0-9−]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"["0123456789−".indexOf(digit)]);
+
+/** A count with thin spaces between thousands: 1048576 -> "1 048 576". */
+export const countText = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+
+/** A row of numbers as Python writes a list. */
+export const listText = (row: number[], digits = 4): string => `[${row.map((value) => String(Number(value.toPrecision(digits)))).join(", ")}]`;

@@ -1,0 +1,16 @@
+declare module "virtual:pages" {
+  const pages: import("../build/pages.ts").Page[];
+  export default pages;
+}
+declare module "virtual:lessons" {
+  const lessons: Record<string, () => Promise<{ default: import("./content.ts").Lesson }>>;
+  export default lessons;
+}
+declare module "virtual:cards" {
+  const cards: Record<string, () => Promise<{ default: import("./content.ts").Card }>>;
+  export default cards;
+}
+declare module "virtual:questions" {
+  const questions: { slug: string; title: string; question: import("./content.ts").Question }[];
+  export default questions;
+}

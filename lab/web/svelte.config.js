@@ -1,0 +1,3 @@
+import { mathInMarkup } from "./build/math.js";
+
+export default { preprocess: [mathInMarkup] };

@@ -1,0 +1,10 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+import { siteContent } from "./build/content.ts";
+import { sitePages } from "./build/pages.ts";
+
+export default defineConfig({
+  plugins: [siteContent(), svelte(), sitePages()],
+  resolve: { conditions: ["browser"] },
+  test: { include: ["tests/**/*.test.ts"], environment: "node" },
+});
