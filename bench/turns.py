@@ -9,6 +9,9 @@ from typing import NamedTuple
 LEAST = 0.01  # seconds that a turn repeats a call for
 LONG = 0.1  # seconds of a call beside which those after a change of sides do not count
 FEWEST, MOST = 3, 15  # turns
+LOOK = 0.01  # seconds of a look at other threads: the system brings their clocks up to date every 4 ms
+QUIET = 0.05  # of a core that they may keep busy
+PATIENCE = 0.5  # seconds that are waited for them
 
 Turns = dict[str, list[float]]  # of each side, the seconds of each of its turns
 
@@ -27,7 +30,7 @@ class Side(NamedTuple):
 def seconds(call: Callable[[], object], clock: Callable[[], float], before: list[float]) -> float:
     """Seconds of one call: the mean over a turn of at least LEAST seconds, behind a call that does not count.
 
-    That call meets the caches, and threads that still spin, as the side before left them. A long one bears it.
+    That call meets the caches as the side before left them, and wakes its threads. A long one bears it.
     """
     if not before or before[-1] < LONG:
         call()
@@ -38,6 +41,20 @@ def seconds(call: Callable[[], object], clock: Callable[[], float], before: list
     return passed / count
 
 
+def wait_for_quiet() -> None:
+    """Let threads of the side before go to sleep: OpenMP's spin for 10 ms behind a call, those of OpenBLAS for 100."""
+
+    def spent() -> float:
+        return time.process_time() - time.thread_time()
+
+    end = time.perf_counter() + PATIENCE
+    busy = True
+    while busy and time.perf_counter() < end:
+        before = spent()
+        time.sleep(LOOK)
+        busy = spent() - before > QUIET * LOOK
+
+
 def take(sides: dict[str, Side], clock: Callable[[], float], limit: float) -> Turns:
     """Turns of all sides until `limit` seconds of wall time are over: FEWEST at least, MOST at most."""
     turns: Turns = {name: [] for name in sides}
@@ -46,6 +63,7 @@ def take(sides: dict[str, Side], clock: Callable[[], float], limit: float) -> Tu
         if turn >= FEWEST and time.perf_counter() > end:
             break
         for name, side in sides.items():
+            wait_for_quiet()
             turns[name].append(seconds(side.call, side.clock or clock, turns[name]))
     return turns
 

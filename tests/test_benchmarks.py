@@ -1,9 +1,12 @@
 """The benchmarks: what is missed is shown, what is missing says why, and the command runs."""
 
+import hashlib
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +56,15 @@ def test_a_side_that_is_missing_says_why_and_the_rest_goes_on(bench: Any) -> Non
 def test_a_cause_is_a_line_without_the_folders_of_a_machine(bench: Any) -> None:
     place = (BENCH / "peak.so").as_posix()
     assert bench.turns.cause(OSError(f"cannot open {place}: no\nmore")) == "cannot open peak.so: no"
+
+
+def test_a_turn_waits_for_threads_that_are_still_at_work(bench: Any) -> None:
+    spins = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 100_000))
+    spins.start()
+    alive: list[bool] = []
+    side = bench.turns.Side(lambda: alive.append(spins.is_alive()), clock=count(step=0.008).__next__)
+    bench.turns.take({"qkv": side}, float, 0.0)
+    assert alive and not any(alive)
 
 
 def test_every_group_has_a_name_and_every_figure_a_place_of_its_own(bench: Any) -> None:
