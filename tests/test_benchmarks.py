@@ -1,9 +1,7 @@
 """The benchmarks: what is missed is shown, what is missing says why, and the command runs."""
 
-import hashlib
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import count
@@ -58,13 +56,19 @@ def test_a_cause_is_a_line_without_the_folders_of_a_machine(bench: Any) -> None:
     assert bench.turns.cause(OSError(f"cannot open {place}: no\nmore")) == "cannot open peak.so: no"
 
 
-def test_a_turn_waits_for_threads_that_are_still_at_work(bench: Any) -> None:
-    spins = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 100_000))
-    spins.start()
-    alive: list[bool] = []
-    side = bench.turns.Side(lambda: alive.append(spins.is_alive()), clock=count(step=0.008).__next__)
-    bench.turns.take({"qkv": side}, float, 0.0)
-    assert alive and not any(alive)
+def test_a_turn_waits_until_other_threads_are_quiet(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    others = SimpleNamespace(
+        sleep=slept.append,
+        process_time=lambda: 0.01 * min(len(slept), 3),  # others are at work during three sleeps
+        thread_time=lambda: 0.0,
+        perf_counter=lambda: 0.0,
+    )
+    monkeypatch.setattr(bench.turns, "time", others)
+    begun: list[int] = []
+    side = bench.turns.Side(lambda: begun.append(len(slept)), clock=count(step=0.008).__next__)
+    bench.turns.take({"qkv": side}, others.perf_counter, 1.0)
+    assert begun[0] == 4 and len(slept) == 3 + bench.turns.MOST
 
 
 def test_every_group_has_a_name_and_every_figure_a_place_of_its_own(bench: Any) -> None:
