@@ -23,16 +23,14 @@ export function mathSheet() {
   return [...styles].map(([style, name]) => `.katex .${name}{${style}}`).join("\n");
 }
 
-/** In Svelte markup, `\(…\)` is a formula in the line and `\[…\]` one of its own. */
+/** In Svelte markup, {@html tex`…`} is a formula in the line and {@html display`…`} one of its own: TypeScript knows the
+ * two as functions (src/virtual.d.ts), and here their calls become the HTML that they stand for. */
 export const mathInMarkup = {
   name: "math",
   /** @param {{ content: string; filename?: string }} source */
   markup({ content, filename }) {
     if (filename?.includes("node_modules")) return { code: content };
-    const code = content
-      .split(/(<script[\s\S]*?<\/script>|<style[\s\S]*?<\/style>)/)
-      .map((part, at) => (at % 2 ? part : replaceFormulas(part, (html) => `{@html ${JSON.stringify(html)}}`)))
-      .join("");
+    const code = content.replace(/\{@html (tex|display)`([^`]*)`\}/g, (_, kind, tex) => `{@html ${JSON.stringify(formula(tex.trim(), kind === "display"))}}`);
     return { code };
   },
 };

@@ -14,3 +14,8 @@ declare module "virtual:questions" {
   const questions: { slug: string; title: string; question: import("./content.ts").Question }[];
   export default questions;
 }
+
+/** A formula in the line, written in TeX; build/math.js renders it while the site is built. */
+declare const tex: typeof String.raw;
+/** A formula on a line of its own. */
+declare const display: typeof String.raw;
