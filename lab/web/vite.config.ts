@@ -1,12 +1,13 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
 import { siteContent } from "./build/content.ts";
-import { math } from "./build/math.js";
+import { math, mathInMarkup } from "./build/math.js";
 import { sitePages } from "./build/pages.ts";
 
+// svelte.config.js is for svelte-check: read from there, the formulas would keep their styles in another copy of math.js.
 export default defineConfig({
   base: "./",
-  plugins: [math(), siteContent(), svelte(), sitePages()],
+  plugins: [math(), siteContent(), svelte({ configFile: false, preprocess: [mathInMarkup] }), sitePages()],
   build: {
     outDir: "../src/qkv_lab/site",
     emptyOutDir: true,
