@@ -23,7 +23,7 @@ const essay: [file: string, view: string, title: string, description: string][] 
   ["three-names", "ThreeNames", "Three names", "One token becomes a query, a key and a value: attention as a soft dictionary."],
   ["one-token", "OneToken", "One token", "Score, softmax, average: attention of one query over eight tokens, step by step."],
   ["all-at-once", "AllAtOnce", "All at once", "The matrix form of attention, with shapes that follow your sizes, for tokens and for pixels."],
-  ["why-scale", "WhyScale", "Why √d_k", "The experiment behind the scale, run in your browser: what wide keys do to a softmax."],
+  ["why-scale", "WhyScale", "Why √dₖ", "The experiment behind the scale, run in your browser: what wide keys do to a softmax."],
   ["heads", "Heads", "Heads", "The same width cut into slices, each with an opinion of its own."],
   ["cost", "Cost", "What it costs", "Projections against pairs, from a sentence to the pixels of a picture."],
   ["map", "Map", "The map as a picture", "A trained head, and what its picture does not prove."],
