@@ -26,3 +26,6 @@ export const countText = (count: number): string => String(Math.round(count)).re
 
 /** A row of numbers as Python writes a list. */
 export const listText = (row: number[], digits = 4): string => `[${row.map((value) => String(Number(value.toPrecision(digits)))).join(", ")}]`;
+
+/** A matrix of numbers as Python writes a list of lists. */
+export const matrixText = (rows: number[][], digits = 6): string => `[${rows.map((row) => listText(row, digits)).join(", ")}]`;
