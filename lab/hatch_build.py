@@ -6,7 +6,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class HasSite(BuildHookInterface):
+class HasSite(BuildHookInterface[Any]):
     """Refuses to pack the lab without its pages."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
