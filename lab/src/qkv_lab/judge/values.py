@@ -58,13 +58,13 @@ def _array(value: Any) -> Any:
     return array if array.dtype.kind in "biufc" and not isinstance(value, str | dict | Strange) else None
 
 
-def _kind(want: Any, got: Any) -> str:
-    """What is wrong with the kind of number: True and False, whole, real."""
+def _kind(want: Any, got: Any, counted: bool) -> str:
+    """What is wrong with the kind of number: True and False, real, and whole where something is counted."""
     if want.dtype.kind == "b" and got.dtype.kind != "b":
         return "It should hold True and False, and holds numbers. A comparison such as a <= b gives True and False."
     if want.dtype.kind != "b" and got.dtype.kind == "b":
         return "It should hold numbers, and holds True and False."
-    if want.dtype.kind in "iu" and got.dtype.kind not in "iu":
+    if counted and want.dtype.kind in "iu" and got.dtype.kind not in "iu":
         return "It should be whole: an int, not a float. Divide whole numbers with //."
     return "It holds complex numbers." if got.dtype.kind == "c" else ""
 
@@ -104,7 +104,7 @@ def _numbers(want: Any, got: Any, tolerance: float) -> str:
         return f"It returned {_noun(got)}, where {_noun(want)} is expected."
     if array.shape != wanted.shape:
         return _shape(wanted, array)
-    if wrong := _kind(wanted, array):
+    if wrong := _kind(wanted, array, counted=not isinstance(want, np.ndarray)):
         return wrong
     wrong = _values(wanted, array, tolerance)
     return f"It is {show(got)}, and should be {show(want)}." if wrong and isinstance(want, list | tuple) else wrong
