@@ -59,15 +59,19 @@ class Lesson:
         return all(alike(some[at], others[at], self.tolerance) for at in self.of(function))
 
     def slips(self, got: list[Outcome], failed: list[str]) -> dict[str, Mutant]:
-        """The mutant that does as the learner's function does, for each that failed; one that explains more first."""
+        """The mutant that does as the learner's function does, for each that failed.
+
+        Of several it is the one that agrees on the most functions, right ones too: a slip in a function that others
+        call shows in all of them, and one that would show elsewhere is not what was done.
+        """
         found: dict[str, Mutant] = {}
-        explained: dict[str, int] = {}
+        agreed: dict[str, int] = {}
         for mutant in self.mutants.values() if failed else ():
             its = self.of_mutant(mutant)
-            here = [function for function in failed if self.same(its, got, function)]
-            for function in here:
-                if len(here) > explained.get(function, 0):
-                    found[function], explained[function] = mutant, len(here)
+            agreeing = [function for function in self.functions if self.same(its, got, function)]
+            for function in agreeing:
+                if function in failed and len(agreeing) > agreed.get(function, 0):
+                    found[function], agreed[function] = mutant, len(agreeing)
         return found
 
     def failure(self, at: int, got: Outcome) -> dict[str, Any] | None:
