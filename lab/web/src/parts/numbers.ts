@@ -16,7 +16,29 @@ export function numberText(value: number, digits = 3): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
-  return text.replace(/^-/, "−").replace(/e([+-]?)(\d+)/, (_, sign: string, power: string) => ` × 10${superscript((sign === "-" ? "−" : "") + power)}`);
+  return text.replace(/^-/, "−").replace(/e([+-]?)(\d+)/, (_, sign: string, power: string) => ` × ${powerText(Number(sign + power))}`);
+}
+
+/** A measured number and its standard error, to the same place: "0.32 ± 0.03", "(5 ± 4) × 10⁻⁶". */
+export function estimateText(value: number, error: number): string {
+  if (!(error > 0)) return numberText(value);
+  const size = Math.max(Math.abs(value), error);
+  const power = size < 1e-3 ? Math.floor(Math.log10(size)) : 0;
+  const digits = Math.max(0, power - Math.floor(Math.log10(error)));
+  const text = (each: number) => (each / 10 ** power).toFixed(digits).replace(/^-/, "−");
+  const both = `${text(value)} ± ${text(error)}`;
+  return power ? `(${both}) × ${powerText(power)}` : both;
+}
+
+/** 10 to a whole power: "10⁻⁶". */
+export const powerText = (power: number): string => `10${superscript(String(power).replace("-", "−"))}`;
+
+const PREFIXES: [number, string][] = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+
+/** A large amount in three digits: 29503488 -> "29.5 M", with a unit "1.84 MB". */
+export function amountText(amount: number, unit = ""): string {
+  const [size, prefix] = PREFIXES.find(([size]) => amount >= size) ?? [1, ""];
+  return `${Number((amount / size).toPrecision(3))}\u202f${prefix}${unit}`.trimEnd();
 }
 
 const superscript = (text: string): string => text.replace(/[0-9−]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"["0123456789−".indexOf(digit)]);
