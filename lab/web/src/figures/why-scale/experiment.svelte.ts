@@ -7,8 +7,8 @@ export interface Found {
   widths: Softness[];
 }
 
-/** As many draws as take the same time for any number of keys: 200 for ten of them. */
-export const drawsFor = (n_keys: number): number => Math.round(2200 / (n_keys + 1));
+/** As many draws as take about the same time for any number of keys: 150 for ten of them. */
+export const drawsFor = (n_keys: number): number => Math.round(1650 / (n_keys + 1));
 
 export class Experiment {
   /** The last result; while another is on its way, it is still the one for its own n_keys. */
