@@ -182,10 +182,11 @@ def _wrong(files: dict[str, str], seed: int) -> Iterator[str]:
         report = judge(f"{files['solution.py']}\n{mutant.source}", files, seed)
         if report["ok"]:
             yield f"{path} is wrong but passes, seed {seed}"
-        for each in report["functions"]:
-            told = each["slip"]["name"] if each["slip"] else "nothing"
-            if not each["ok"] and told != mutant.name:
-                yield f"{path} is told as {told!r}, not {mutant.name!r}, by {each['name']}, seed {seed}"
+        told = {each["slip"]["name"]: each["name"] for each in report["functions"] if each["slip"]}
+        if mutant.name not in told and not report["ok"]:
+            yield f"{path} is rejected but not told by its name, seed {seed}"
+        for name in told.keys() - {mutant.name}:
+            yield f"{path} is told as {name!r}, not {mutant.name!r}, by {told[name]}, seed {seed}"
 
 
 def _fresh(files: dict[str, str]) -> Iterator[str]:

@@ -64,6 +64,8 @@ class Lesson:
         Of several it is the one that agrees on the most functions, right ones too: a slip in a function that others
         call shows in all of them, and one that would show elsewhere is not what was done.
         """
+        # A function that never gets as far as a result fails for any reason at all: no mutant speaks for that.
+        failed = [each for each in failed if any(got[at].error is None for at in self.of(each))]
         found: dict[str, Mutant] = {}
         agreed: dict[str, int] = {}
         for mutant in self.mutants.values() if failed else ():
