@@ -8,6 +8,16 @@ const markdown = new MarkdownIt({ html: false, linkify: false, typographer: fals
 markdown.renderer.rules.table_open = () => '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>';
 markdown.renderer.rules.table_close = () => "</table></div>";
 
+// So does a listing.
+const listing = (tokens: { content: string }[], at: number): string => `<pre tabindex="0"><code>${markdown.utils.escapeHtml(tokens[at].content)}</code></pre>\n`;
+markdown.renderer.rules.code_block = listing;
+markdown.renderer.rules.fence = listing;
+
+// The corner of a table whose rows have names is no heading: it has nothing to say.
+const nameless = (tokens: { content: string }[], at: number): boolean => tokens[at + 1].content === "";
+markdown.renderer.rules.th_open = (tokens, at) => (nameless(tokens, at) ? "<td>" : '<th scope="col">');
+markdown.renderer.rules.th_close = (tokens, at) => (nameless(tokens, at - 2) ? "</td>" : "</th>");
+
 function withFormulas(text: string, render: (text: string) => string): string {
   const formulas: string[] = [];
   const marked = replaceFormulas(text, (html) => `\u{e000}${formulas.push(html) - 1}\u{e001}`);

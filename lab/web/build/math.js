@@ -11,7 +11,9 @@ const styles = new Map();
  * @param {string} tex */
 export function formula(tex, display = false) {
   const html = katex.renderToString(tex, { displayMode: display, throwOnError: true, strict: "error", trust: false });
-  return html.replace(/ class="([^"]*)" style="([^"]*)"| style="([^"]*)"/g, (_, /** @type {string} */ names, /** @type {string} */ after, /** @type {string} */ alone) => {
+  // A long formula scrolls where the page is narrow, so the keyboard must reach it.
+  const reached = html.replace('<span class="katex-display">', '<span class="katex-display" tabindex="0" role="group" aria-label="Formula">');
+  return reached.replace(/ class="([^"]*)" style="([^"]*)"| style="([^"]*)"/g, (_, /** @type {string} */ names, /** @type {string} */ after, /** @type {string} */ alone) => {
     const style = after ?? alone;
     if (!styles.has(style)) styles.set(style, `m${styles.size.toString(36)}`);
     return ` class="${names ? `${names} ` : ""}${styles.get(style)}"`;
