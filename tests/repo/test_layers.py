@@ -63,6 +63,7 @@ AT_HOME = {
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},
+    "qkv_lab": {"cli"},
 }
 OPENS_FILES = {"models", "tracing", "cli"}
 FILE_CALLS = set("open read_text read_bytes write_text write_bytes urlopen socket memmap fromfile".split())

@@ -22,7 +22,6 @@ from qkv import models
 from qkv._typing import Array
 from qkv.cli.patterns import Survey, survey
 from qkv.errors import ArgumentError, MissingError
-from qkv.measures import entropy
 from qkv.models import Model, Run
 
 TITLES = {
@@ -129,7 +128,7 @@ def head_of(seen: Seen, layer: int, head: int) -> dict[str, Any]:
         "pattern": pattern,
         "weight": rounded(np.asarray(map_)),
         "value_weighted": rounded(np.asarray(seen.run.value_weighted(layer)[head])),
-        "entropy": rounded(map_.measure(entropy())),
+        "entropy": rounded(map_.entropy()),
     }
 
 

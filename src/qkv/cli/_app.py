@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 import qkv
-from qkv.cli import _terminal, cost, experiment, explain, heads, look, toy
+from qkv.cli import _terminal, cost, experiment, explain, heads, lab, look, toy
 from qkv.cli._errors import Failure
 from qkv.errors import QKVError
 
-VERBS = {"look", "heads", "toy", "explain", "experiment", "cost"}
+VERBS = {"look", "heads", "toy", "explain", "experiment", "cost", "lab"}
 # typer carries a click of its own in some versions and uses the installed one in others; this is the class of either.
 ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -27,6 +27,7 @@ app.command(epilog=cost.EXAMPLES)(cost.cost)
 app.command(epilog=toy.EXAMPLES)(toy.toy)
 app.command(epilog=explain.EXAMPLES, context_settings={"allow_extra_args": True})(explain.explain)
 app.command(epilog=experiment.EXAMPLES)(experiment.experiment)
+app.command(epilog=lab.EXAMPLES)(lab.lab)
 
 
 @app.callback(invoke_without_command=True)
