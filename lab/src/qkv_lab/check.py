@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .judge import Lesson, judge
-from .judge.running import execute
+from .judge.running import Tape, execute
+from .judge.trying import outcomes
 from .judge.values import difference
+from .judge.verdict import verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LESSONS = Path(__file__).parent / "lessons"
 TEXTS = ("idea.md", "task.md", "reference.md")
@@ -171,19 +173,20 @@ def _defined(source: str) -> set[str]:
 
 
 def _wrong(files: dict[str, str], seed: int) -> Iterator[str]:
-    mutants = Lesson(files, seed).mutants
-    if len(mutants) < MUTANTS:
-        yield f"mutants holds {len(mutants)} programs; {MUTANTS} are needed"
-    for path, mutant in mutants.items():
+    lesson = Lesson(files, seed)
+    if len(lesson.mutants) < MUTANTS:
+        yield f"mutants holds {len(lesson.mutants)} programs; {MUTANTS} are needed"
+    for path, mutant in lesson.mutants.items():
         if not mutant.name or not mutant.why:
             yield f"{path} needs a docstring: its name, an empty line, and why it is wrong"
         if unknown := _defined(mutant.source) - _defined(files["solution.py"]):
             yield f"{path} defines {', '.join(sorted(unknown))}, which solution.py does not"
-        report = judge(f"{files['solution.py']}\n{mutant.source}", files, seed)
-        if report["ok"]:
+        names = execute(files["solution.py"], mutant.source)
+        functions = verdicts(lesson, outcomes(names, lesson.cases, Tape()))
+        told = {each["slip"]["name"]: each["name"] for each in functions if each["slip"]}
+        if all(each["ok"] for each in functions):
             yield f"{path} is wrong but passes, seed {seed}"
-        told = {each["slip"]["name"]: each["name"] for each in report["functions"] if each["slip"]}
-        if mutant.name not in told and not report["ok"]:
+        elif mutant.name not in told:
             yield f"{path} is rejected but not told by its name, seed {seed}"
         for name in told.keys() - {mutant.name}:
             yield f"{path} is told as {name!r}, not {mutant.name!r}, by {told[name]}, seed {seed}"
@@ -204,8 +207,8 @@ def _fresh(files: dict[str, str]) -> Iterator[str]:
 # ---- the whole ----------------------------------------------------------------------------------------------
 
 
-def faults(folder: Path) -> list[str]:
-    """What is wrong with a lesson, a line each."""
+def faults(folder: Path, seeds: Iterable[int] = SEEDS) -> list[str]:
+    """What is wrong with a lesson, a line each, judged on the cases of some seeds."""
     lost = [name for name in ("lesson.toml", *TEXTS, *PROGRAMS) if not (folder / name).is_file()]
     if lost:
         return [f"there is no {name}" for name in lost]
@@ -213,7 +216,7 @@ def faults(folder: Path) -> list[str]:
     found: list[str] = []
     try:
         found += [*_toml(folder), *_texts(folder), *_fresh(files)]
-        for seed in SEEDS:
+        for seed in seeds:
             found += [*_right(files, seed), *_wrong(files, seed)]
     except Exception as error:  # noqa: BLE001 (the lesson's own programs may raise anything)
         found.append(f"{type(error).__name__}: {error}")

@@ -39,6 +39,7 @@ class Lesson:
         self.cases = [Case(*each) for each in tests["cases"](np.random.default_rng(seed))]
         self.functions = list(dict.fromkeys(case.function for case in self.cases))
         self.mutants = mutants(files)
+        self._of_mutants: dict[str, list[Outcome]] = {}
         self._solution = files["solution.py"]
         self._names = execute(self._solution, name="solution.py")
         self.want = outcomes(self._names, self.cases, Tape())
@@ -50,9 +51,12 @@ class Lesson:
         """The numbers of the cases of one function."""
         return [at for at, case in enumerate(self.cases) if case.function == function]
 
-    def of_mutant(self, mutant: Mutant) -> list[Outcome]:
+    def of_mutant(self, path: str) -> list[Outcome]:
         """The outcome of each case under a mutant, which keeps what it does not change of the solution."""
-        return outcomes(execute(self._solution, mutant.source, name="mutant.py"), self.cases, Tape())
+        if path not in self._of_mutants:
+            names = execute(self._solution, self.mutants[path].source, name=path)
+            self._of_mutants[path] = outcomes(names, self.cases, Tape())
+        return self._of_mutants[path]
 
     def same(self, some: list[Outcome], others: list[Outcome], function: str) -> bool:
         """Whether two programs do the same with a function on every case."""
@@ -68,8 +72,8 @@ class Lesson:
         failed = [each for each in failed if any(got[at].error is None for at in self.of(each))]
         found: dict[str, Mutant] = {}
         agreed: dict[str, int] = {}
-        for mutant in self.mutants.values() if failed else ():
-            its = self.of_mutant(mutant)
+        for path, mutant in self.mutants.items() if failed else ():
+            its = self.of_mutant(path)
             agreeing = [function for function in self.functions if self.same(its, got, function)]
             for function in agreeing:
                 if function in failed and len(agreeing) > agreed.get(function, 0):
