@@ -5,9 +5,10 @@ import io
 from typing import Any
 
 import numpy as np
-from browsing import code, figure, grid, number, numbers, slide
+from browsing import code, figure, grid, missing, number, numbers, slide
 
 from qkv import formula, toy
+from qkv.errors import MissingError
 from qkv_lab import maps
 
 
@@ -185,6 +186,27 @@ def test_another_map_gives_the_same_output_without_the_heaviest_key(page: Any) -
     line = next(line for line in said.splitlines() if line.startswith("another map"))
     assert line.endswith(f"output: {toy.map(4)[1, 7] @ [1, 0.8, -0.5, 0, 1, -1, 0, 0.2]:.3f}")
     assert "nothing on “cat”" in shown.inner_text()
+
+
+def test_the_text_counts_the_heads_that_look_at_cls_as_the_survey_does(page: Any) -> None:
+    try:
+        seen = maps.see("minilm", maps.model_of("minilm").default_text)
+    except MissingError as error:
+        missing(str(error))
+    places = [(layer, head) for layer in range(seen.model.n_layers) for head in range(seen.model.n_heads)]
+    patterns = [maps.head_of(seen, *place)["pattern"] for place in places]
+    sinks = [found for found in patterns if found and found["looks_at"].startswith("[CLS]")]
+    page.goto("/map.html")
+    assert f"{len(sinks)} of MiniLM’s {len(places)} heads" in page.get_by_role("main").inner_text()
+
+
+def test_a_link_in_the_text_shows_the_head_that_it_speaks_of(page: Any) -> None:
+    page.goto("/map.html")
+    page.get_by_role("link", name="head 1 of layer 0").click()
+    shown = figure(page, "A trained head")
+    shown.get_by_text("previous token").wait_for()
+    assert number(told(shown, "Weight")) > 0.5
+    assert page.evaluate("scrollY") > 0
 
 
 # ---- Three roles ---------------------------------------------------------------------------------------------

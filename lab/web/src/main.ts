@@ -10,3 +10,5 @@ restoreTheme();
 const { view = "", slug = "" } = document.documentElement.dataset;
 const { default: View } = await views[`./views/${view}.svelte`]();
 mount(Layout, { target: document.getElementById("app")!, props: { View, slug } });
+// An address may name a heading; when the browser looked for it, it was not there yet.
+document.getElementById(location.hash.slice(1))?.scrollIntoView();
