@@ -12,7 +12,7 @@ from typing import Any
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from qkv.errors import ArgumentError, MissingError, QKVError
 from qkv_lab import maps
@@ -29,12 +29,10 @@ class Api:
     def __init__(self) -> None:
         self._limit: CapacityLimiter | None = None
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> Mount:
         """The addresses."""
-        return [
-            Route("/api/models", self.models, methods=["GET"]),
-            Route("/api/map", self.map, methods=["POST"]),
-        ]
+        models = Route("/models", self.models, methods=["GET"])
+        return Mount("/api", routes=[models, Route("/map", self.map, methods=["POST"])])
 
     async def models(self, _: Request) -> JSONResponse:
         """Which models are here."""

@@ -5,6 +5,7 @@ must name this server as its Host, and if it has an Origin, that must be this se
 of this start besides.
 """
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
@@ -81,7 +82,7 @@ class Guard:
         if refused is None:
             await self.app(scope, receive, send_guarded)
         else:
-            await answer(send_guarded, *refused)
+            await answer(send_guarded, scope["path"], *refused)
 
     def refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Status and reason for a request that is not let in."""
@@ -109,8 +110,11 @@ class Guard:
         return None
 
 
-async def answer(send: Send, status: int, reason: str) -> None:
-    """A line of text, and the end of the connection: what else the request would send is not read."""
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+async def answer(send: Send, path: str, status: int, reason: str) -> None:
+    """The reason, as the pages read it from /api and as a line of text elsewhere. What else comes in is not read."""
+    asked_by_page = path.startswith("/api/")
+    kind = b"application/json" if asked_by_page else b"text/plain; charset=utf-8"
+    body = json.dumps({"error": reason}) if asked_by_page else f"{reason}\n"
+    headers = [(b"content-type", kind), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{reason}\n".encode()})
+    await send({"type": "http.response.body", "body": body.encode()})

@@ -40,7 +40,7 @@ def application(folder: Path, port: int, token: Token) -> Guard:
 
     routes = [
         Route("/start", start, methods=["GET"]),
-        *Api().routes(),
+        Api().routes(),
         Route("/{path:path}", Files(folder).answer, methods=["GET"]),
     ]
     return Guard(Starlette(routes=routes), port, token)

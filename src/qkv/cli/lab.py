@@ -34,9 +34,10 @@ def lab(port: Port = None, browser: Browser = True, export: Folder = None) -> No
         import qkv_lab.export
         import qkv_lab.serve
     except ModuleNotFoundError as error:
-        if error.name not in PARTS:
+        name = str(error.name).partition(".")[0]
+        if name not in PARTS:
             raise
-        raise Failure(f"the lab needs {error.name}: pip install 'qkv[lab]'; in a checkout: make lab") from error
+        raise Failure(f"the lab needs {name}: pip install 'qkv[lab]'; in a checkout: make lab") from error
     if export is None:
         qkv_lab.serve.serve(qkv_lab.serve.PORT if port is None else port, _terminal.write, browser=browser)
         return
