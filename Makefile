@@ -92,7 +92,7 @@ wheel: .venv/.wheel
 
 clean:
 	rm -rf .venv .venv-bench build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf $(WEB)/node_modules $(PUBLIC)/pyodide $(PUBLIC)/maps $(dir $(SITE)) lab/dist
+	rm -rf $(WEB)/node_modules $(PUBLIC)/pyodide $(PUBLIC)/maps $(PUBLIC)/licences.txt $(dir $(SITE))
 	find src tests bench examples lab -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/pip $(BENCH)/pip:
@@ -151,7 +151,10 @@ $(PUBLIC)/maps/index.json: $(wildcard lab/src/qkv_lab/*.py) .venv/.lab
 	@$(BIN)/python -m qkv_lab.maps $(PUBLIC)/maps
 	@touch $@
 
-$(SITE): $(PAGES) $(MODULES) $(PUBLIC)/pyodide/pyodide-lock.json $(PUBLIC)/maps/index.json
+$(PUBLIC)/licences.txt: lab/licences.py $(MODULES) | $(BIN)/pip
+	@$(BIN)/python lab/licences.py
+
+$(SITE): $(PAGES) $(MODULES) $(PUBLIC)/pyodide/pyodide-lock.json $(PUBLIC)/maps/index.json $(PUBLIC)/licences.txt
 	@cd $(WEB) && npx --no-install vite build --logLevel warn
 	@touch $@
 

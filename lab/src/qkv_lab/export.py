@@ -67,9 +67,11 @@ def listed(folder: Path) -> dict[str, str]:
 
 def refuse_changed(folder: Path, before: dict[str, str], after: dict[str, str]) -> None:
     """Stop before a file is written over, or removed, that is not as an export left it."""
+    root = folder.resolve()
     for name in before.keys() | after.keys():
         path = folder / name
-        if path.resolve() != folder.resolve() / name or (path.exists() and not path.is_file()):
+        ours = path.resolve() == root / name and root in path.resolve().parents  # no link and no .. leads out of it
+        if not ours or (path.exists() and not path.is_file()):
             raise ArgumentError(f"{path} is no file of an export; --export names another folder")
         if path.exists() and sha256(path) not in {before.get(name), after.get(name)}:
             raise ArgumentError(f"{path} was changed since it was exported; move it, or --export into another folder")
