@@ -159,6 +159,7 @@ def test_a_text_of_one_s_own_is_mapped_by_this_machine(page: Any) -> None:
     shown = figure(page, "A trained head")
     shown.get_by_label("A text of your own").fill("abcdabcdab")
     shown.get_by_role("button", name="Map it").click()
+    shown.get_by_role("grid").wait_for()
     cells = grid(shown, "Weights of the head")
     weight = np.asarray(maps.see("induction", "abcdabcdab").run.maps[1][0])
     np.testing.assert_allclose(np.nan_to_num(cells), weight, atol=0.0051)
