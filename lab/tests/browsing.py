@@ -49,7 +49,9 @@ def watched(chromium: Any, site: str, **options: Any) -> Iterator[Any]:
 
 
 def figure(page: Any, title: str) -> Any:
-    return page.get_by_role("figure", name=title)
+    found = page.get_by_role("figure", name=title)
+    found.wait_for()
+    return found
 
 
 def number(text: str) -> float:
