@@ -42,7 +42,7 @@ help:
 	@echo 'make check   ruff, mypy, and the laws of the repository'
 	@echo 'make bench   time A @ v and the measures beside other libraries, and write docs/benchmarks.md'
 	@echo 'make sanitize  run the compiled kernels under the sanitizers of the C++ compiler'
-	@echo 'make wheel   a wheel for any recent Linux in dist, and the tests of kernels, maps, measures and formula on it'
+	@echo 'make wheel   wheels for any recent Linux in dist, of qkv and of its lab, tried in an environment of their own'
 	@echo 'make clean   remove what these commands made'
 
 look: .venv/.look
@@ -78,17 +78,20 @@ sanitize:
 # are those of what is compiled and of what is computed from it; they need no torch, and skip where they would compare with it.
 TRIED := $(wildcard tests/test_kernels*.py tests/test_map.py tests/test_measure*.py tests/test_formula*.py)
 TRIAL := build/wheel/venv/bin/python
-wheel: .venv/.wheel
+wheel: .venv/.wheel $(if $(shell command -v npm),.venv/.lab $(SITE),no-node)
 	@rm -rf dist build/wheel
 	@$(BIN)/python -c 'from scikit_build_core.build import build_sdist; build_sdist("dist")'
 	@$(PIP) wheel -qq --no-build-isolation --no-deps --config-settings=cmake.define.QKV_CARRY_CXX=ON -w build/wheel dist/*.tar.gz
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair -w dist build/wheel/*.whl >build/wheel/log 2>&1 || { cat build/wheel/log >&2; exit 1; }
 	@$(BIN)/auditwheel show dist/*.whl 2>/dev/null | grep -o 'platform tag to "manylinux[^"]*' && ls -s -h dist
 	@$(BIN)/python -m venv --without-pip build/wheel/venv
-	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt dist/*.whl
+	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt dist/qkv-*.whl
 	@$(TRIAL) -I tests/installed.py
 	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt array-api-compat ml_dtypes hypothesis pytest
 	@OMP_NUM_THREADS=1 $(dir $(TRIAL))pytest -q $(TRIED) $(ARGS)
+	@if [ -e $(SITE) ]; then $(PIP) wheel -qq --no-build-isolation --no-deps -w dist ./lab && \
+	    $(PIP) --python $(TRIAL) install -qq --constraint constraints.txt dist/qkv_lab-*.whl && \
+	    $(dir $(TRIAL))qkv lab --export build/wheel/lab; fi
 
 clean:
 	rm -rf .venv .venv-bench build dist look.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,7 +39,7 @@ def test_a_file_is_named_for_what_it_holds() -> None:
     assert not empty, f"{empty}: name a file for the one thing in it"
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=relative)
+@pytest.mark.parametrize("path", python_files("src", "lab"), ids=relative)
 def test_a_class_or_function_is_named_for_what_it_is(path: Path) -> None:
     named = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     empty = [f"{node.name} (line {node.lineno})" for node in named if SAYS_NOTHING & words(node.name)]

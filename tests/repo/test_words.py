@@ -57,7 +57,7 @@ def silent_skips(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", python_files("tests"), ids=relative)
+@pytest.mark.parametrize("path", python_files("tests", "lab"), ids=relative)
 def test_every_skip_says_why(path: Path) -> None:
     found = silent_skips(path)
     assert not found, f"{relative(path)}: {found} give no reason="

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "qkv"
-CODE_FOLDERS = ("src", "tests", "bench", "examples")
+CODE_FOLDERS = ("src", "lab", "tests", "bench", "examples")
 _NOT_OURS = {".git", ".venv", ".venv-bench", "build", "dist", "node_modules"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
