@@ -21,8 +21,8 @@ export interface Score {
 
 /** The score of the last test that was taken to its end. */
 export function lastScore(): Score | undefined {
-  const kept = progress.done("test") as Partial<Score> | undefined;
+  const kept = progress.done("test.last") as Partial<Score> | undefined;
   return typeof kept?.right === "number" && typeof kept.of === "number" ? { right: kept.right, of: kept.of } : undefined;
 }
 
-export const keepScore = (score: Score): void => progress.mark("test", score);
+export const keepScore = (score: Score): void => progress.mark("test.last", score);

@@ -13,8 +13,7 @@ def cases(rng):
         return (int(each) for each in rng.permutation([2, 3, 5, 6, 7])[:count])
 
     def inputs(n_q, n_k, d_k, d_v):
-        q, k, v = ((n_q, d_k), (n_k, d_k), (n_k, d_v))
-        return tuple(rng.normal(size=shape) for shape in (q, k, v))
+        return tuple(rng.normal(size=shape) for shape in ((n_q, d_k), (n_k, d_k), (n_k, d_v)))
 
     def mask(n_q, n_k):
         # Random, but every query sees a key and misses one.
@@ -34,7 +33,6 @@ def cases(rng):
     yield "contributions", f"query {i}", (weights, values, i)
     yield "contributions", "as many keys as queries", (shares(4, 4), rng.normal(size=(4, 3)), 2)
     yield "contributions", "rows that sum to less than 1", (less, values, 0)
-
     for label in ("all keys visible", "other sizes"):
         n_q, n_k, d_k, d_v = sizes(4)
         yield "attention", label, (*inputs(n_q, n_k, d_k, d_v), np.ones((n_q, n_k), bool))
