@@ -9,6 +9,7 @@ import numpy as np
 
 TOLERANCE = 1e-6  # absolute, and relative to the expected number
 MOST_SHOWN = 60  # numbers of an array
+MOST_DEPTH = 9  # lists in lists: no answer has as many, and one that holds itself has no end
 
 
 class Strange:
@@ -24,15 +25,18 @@ class Strange:
         return hash(self.type)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: Any, depth: int = 0) -> Any:
     """A copy that nothing changes later, of plain numbers, arrays, lists, tuples and dicts."""
+    if depth > MOST_DEPTH:
+        return Strange("list of lists without an end")
     if isinstance(value, np.ndarray | np.generic):
         array = np.array(value, copy=True, subok=False)
         return array if array.ndim else array.item()
     if isinstance(value, list | tuple):
-        return type(value)(map(frozen, value)) if type(value) in {list, tuple} else tuple(map(frozen, value))
+        items = [frozen(each, depth + 1) for each in value]
+        return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: frozen(each) for key, each in value.items()}
+        return {key: frozen(each, depth + 1) for key, each in value.items()}
     known = value is None or isinstance(value, bool | int | float | complex | str)
     return value if known else Strange(type(value).__name__)
 
