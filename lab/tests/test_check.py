@@ -1,5 +1,6 @@
 """The command that checks lessons finds what is wrong with one."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -99,6 +100,28 @@ def test_the_check_misses_a_file_and_counts_mutants_and_other_right_ways(tmp_pat
     ]
     (folder / "task.md").unlink()
     assert faults(folder) == ["there is no task.md"]
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "lessons.md"
+TEXTS = {"idea.md": "What it is about.", "task.md": "What to write."}
+
+
+def test_the_lesson_of_the_guide_is_right_but_for_its_numbers(tmp_path: Path) -> None:
+    """Its files stand in the guide, each in the block after the last name of a file before it."""
+    parts = re.split(r"^```\w+\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    written = {
+        re.findall(r"`([\w/]+\.(?:py|md|toml))`", text)[-1]: block
+        for text, block in zip(parts[::2], parts[1::2], strict=False)
+    }
+    written["reference.md"] = next(block for block in parts[1::2] if block.startswith("## Maths"))
+    folder = tmp_path / "7-effective-keys"
+    for name, text in {**TEXTS, **written}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    assert faults(folder) == [
+        "others holds 1 programs; 3 other right ways are needed",
+        "mutants holds 1 programs; 8 are needed",
+    ]
 
 
 def test_the_command_prints_a_line_for_a_lesson_and_its_faults(tmp_path: Path) -> None:
