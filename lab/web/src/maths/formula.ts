@@ -9,7 +9,11 @@ export type Visible = boolean[][];
 
 const HIDDEN = Number.NEGATIVE_INFINITY;
 
-export const dot = (a: Vector, b: Vector): number => a.reduce((sum, each, c) => sum + each * b[c], 0);
+export function dot(a: Vector, b: Vector): number {
+  let sum = 0;
+  for (let c = 0; c < a.length; c++) sum += a[c] * b[c];
+  return sum;
+}
 
 export const transpose = (m: Matrix): Matrix => (m.length ? m[0].map((_, j) => m.map((row) => row[j])) : []);
 

@@ -2,8 +2,8 @@
  * makes alike, because it is whole numbers until the last step. */
 import type { Matrix } from "./formula.ts";
 
-export const HEIGHT = 18;
-export const WIDTH = 28;
+export const HEIGHT = 15;
+export const WIDTH = 24;
 
 // Park and Miller 1988: random enough for a picture, and exact in float64.
 const MULTIPLIER = 16807;
@@ -13,12 +13,12 @@ const SUN = [0.9, -0.1, -0.8];
 const SKY = [-0.7, 0.1, 0.8];
 const FIELD = [-0.5, 0.4, -0.8];
 const SUNS = [
-  { row: 5, column: 6, radius: 3.2 },
-  { row: 6, column: 21, radius: 3.2 },
+  { row: 4, column: 5, radius: 3.3 },
+  { row: 5, column: 18, radius: 3.3 },
 ];
 
 function clean(row: number, column: number): number[] {
-  if (row >= 12) return FIELD;
+  if (row >= 10) return FIELD;
   return SUNS.some((sun) => (row - sun.row) ** 2 + (column - sun.column) ** 2 <= sun.radius ** 2) ? SUN : SKY;
 }
 
