@@ -7,17 +7,24 @@ import katex from "katex";
 /** @type {Map<string, string>} */
 const styles = new Map();
 
-/** TeX to HTML without inline styles. `display` sets it on a line of its own.
- * @param {string} tex */
-export function formula(tex, display = false) {
-  const html = katex.renderToString(tex, { displayMode: display, throwOnError: true, strict: "error", trust: false });
-  // A long formula scrolls where the page is narrow, so the keyboard must reach it.
-  const reached = html.replace('<span class="katex-display">', '<span class="katex-display" tabindex="0" role="group" aria-label="Formula">');
-  return reached.replace(/ class="([^"]*)" style="([^"]*)"| style="([^"]*)"/g, (_, /** @type {string} */ names, /** @type {string} */ after, /** @type {string} */ alone) => {
+/** @param {string} tex
+ * @param {boolean} displayMode */
+function rendered(tex, displayMode) {
+  const html = katex.renderToString(tex, { displayMode, throwOnError: true, strict: "error", trust: false });
+  return html.replace(/ class="([^"]*)" style="([^"]*)"| style="([^"]*)"/g, (_, /** @type {string} */ names, /** @type {string} */ after, /** @type {string} */ alone) => {
     const style = after ?? alone;
     if (!styles.has(style)) styles.set(style, `m${styles.size.toString(36)}`);
     return ` class="${names ? `${names} ` : ""}${styles.get(style)}"`;
   });
+}
+
+/** TeX to HTML without inline styles. `display` sets it on a line of its own; what `\qquad` sets apart there stands side by
+ * side where the page is wide enough, and else below each other. One that is wider still scrolls, so the keyboard reaches it.
+ * @param {string} tex */
+export function formula(tex, display = false) {
+  if (!display) return rendered(tex, false);
+  const parts = tex.split("\\qquad").map((part) => rendered(part, true));
+  return `<span class="formulas" tabindex="0" role="group" aria-label="Formula">${parts.join("")}</span>`;
 }
 
 /** The styles that the formulas made so far need. */
