@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
 import { beforeEach, expect, test } from "vitest";
+import { progress } from "../src/learn/progress.ts";
 import { answer, answered, forgetAnswers, keepScore, lastScore } from "../src/learn/answers.ts";
 
 const question = { ask: "?", options: [true, false].map((right) => ({ text: String(right), right, why: "" })) };
@@ -27,7 +28,17 @@ test("forgetting the answers leaves the score of the last test", () => {
   expect(lastScore()).toEqual({ right: 4, of: 5 });
 });
 
+test("what is kept of cards and tests can be taken along", () => {
+  answer("softmax", 1);
+  keepScore({ right: 4, of: 5 });
+  const text = progress.export();
+  progress.reset();
+  expect(progress.import(text).entries).toBe(2);
+  expect(answered("softmax", question)).toBe(1);
+  expect(lastScore()).toEqual({ right: 4, of: 5 });
+});
+
 test("what is no score is none", () => {
-  localStorage.setItem("qkv.progress", '{"test": 3}');
+  progress.mark("test.last", 3);
   expect(lastScore()).toBeUndefined();
 });

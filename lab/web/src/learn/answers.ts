@@ -2,6 +2,7 @@
 import type { Question } from "../content.ts";
 import { progress } from "./progress.ts";
 
+const SCORE = "test.last";
 const key = (slug: string): string => `card.${slug}`;
 
 /** The option picked for a card, by its index; what fits no option of today counts as no answer. */
@@ -21,8 +22,8 @@ export interface Score {
 
 /** The score of the last test that was taken to its end. */
 export function lastScore(): Score | undefined {
-  const kept = progress.done("test.last") as Partial<Score> | undefined;
+  const kept = progress.done(SCORE) as Partial<Score> | undefined;
   return typeof kept?.right === "number" && typeof kept.of === "number" ? { right: kept.right, of: kept.of } : undefined;
 }
 
-export const keepScore = (score: Score): void => progress.mark("test.last", score);
+export const keepScore = (score: Score): void => progress.mark(SCORE, score);
