@@ -25,7 +25,7 @@ export function estimateText(value: number, error: number): string {
   const size = Math.max(Math.abs(value), error);
   const power = size < 1e-3 ? Math.floor(Math.log10(size)) : 0;
   const digits = Math.max(0, power - Math.floor(Math.log10(error)));
-  const text = (each: number) => (each / 10 ** power).toFixed(digits).replace(/^-/, "−");
+  const text = (each: number) => (each / 10 ** power).toFixed(digits).replace(/^-(?=.*[1-9])/, "−").replace(/^-/, "");
   const both = `${text(value)} ± ${text(error)}`;
   return power ? `(${both}) × ${powerText(power)}` : both;
 }
@@ -37,8 +37,9 @@ const PREFIXES: [number, string][] = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6
 
 /** A large amount in three digits: 29503488 -> "29.5 M", with a unit "1.84 MB". */
 export function amountText(amount: number, unit = ""): string {
-  const [size, prefix] = PREFIXES.find(([size]) => amount >= size) ?? [1, ""];
-  return `${Number((amount / size).toPrecision(3))}\u202f${prefix}${unit}`.trimEnd();
+  const rounded = Number(amount.toPrecision(3));
+  const [size, prefix] = PREFIXES.find(([size]) => rounded >= size) ?? [1, ""];
+  return `${Number((rounded / size).toPrecision(3))}\u202f${prefix}${unit}`.trimEnd();
 }
 
 const superscript = (text: string): string => text.replace(/[0-9−]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"["0123456789−".indexOf(digit)]);
