@@ -13,6 +13,12 @@ describe("ways to cut a width into heads", () => {
     expect(() => expectClose(maps, map(N_HEADS), 0.01)).toThrow();
   });
 
+  test("with the input cut first, three rows are lost: it in the head of references, sat and on in that of predicates", () => {
+    const [right, sliced] = [mapOf(cuts.right), mapOf(cuts.sliced)];
+    const lost = sliced.flatMap((head, h) => head.flatMap((row, i) => (row.some((w, j) => Math.abs(w - right[h][i][j]) > 1e-9) ? [`${h} ${TOKENS[i]}`] : [])));
+    expect(lost).toEqual(["1 it", "2 sat", "2 on"]);
+  });
+
   test("poured, head 0 holds two tokens in pieces", () => {
     expect([0, 3, 4, 7].map((i) => cuts.poured.holds(0, i))).toEqual([
       "channels 0 to 3 of “the”", "channels 12 to 15 of “the”", "channels 0 to 3 of “cat”", "channels 12 to 15 of “cat”",
