@@ -92,6 +92,11 @@ def frames_of(error: BaseException) -> Iterator[tuple[int, str]]:
         yield error.lineno or 1, "<module>"
 
 
+def line_of(error: BaseException) -> int | None:
+    """The last line of the learner's own code that was reached."""
+    return next((line for line, _ in reversed(list(frames_of(error)))), None)
+
+
 def message_of(error: BaseException) -> str:
     """What an exception says, without its type."""
     if isinstance(error, SystemExit):
@@ -115,5 +120,4 @@ def told(error: BaseException, source: str) -> dict[str, Any]:
         steps[half:-half] = [f"… {len(steps) - MOST_FRAMES} more like these …"]
     name, message = type(error).__name__, message_of(error)
     summary = f"{name}: {message}" if message else name
-    last = frames[-1][0] if frames else None
-    return {"type": name, "message": message, "line": last, "traceback": "\n".join([*steps, summary])}
+    return {"type": name, "message": message, "line": line_of(error), "traceback": "\n".join([*steps, summary])}

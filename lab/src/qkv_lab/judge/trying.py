@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .running import Tape, attempt, frames_of, message_of
+from .running import Tape, attempt, line_of, message_of
 from .values import TOLERANCE, difference, frozen
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def problem(want: Outcome, got: Outcome, case: Case, names: list[str], tolerance
 
 
 def _raised(error: BaseException, case: Case, names: list[str]) -> str:
-    line = next((line for line, _ in reversed(list(frames_of(error)))), None)
+    line = line_of(error)
     name, message = type(error).__name__, message_of(error)
     if isinstance(error, TypeError) and line is None:
         return f"It can't be called with the arguments of the task, {case.function}({', '.join(names)}): {message}."

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .running import Tape, attempt, execute, told
+from .running import Tape, attempt, execute, line_of, told
 from .trying import Case, Missing, Outcome, alike, outcomes, problem
 from .values import TOLERANCE, show
 
@@ -94,6 +94,7 @@ class Lesson:
             "expected": _said(want),
             "got": _said(got),
             "problem": found,
+            "line": None if got.error is None else line_of(got.error),
         }
 
 
@@ -107,7 +108,7 @@ def judge(source: str, files: dict[str, str], seed: int) -> dict[str, Any]:
     """The verdict on `source`, as JSON knows it; `files` are those of the lesson, by their path in its folder.
 
     {"ok", "output", "error": None or {"type", "message", "line", "traceback"}, "functions": [{"name", "ok", "cases",
-    "failed": None or {"label", "call", "expected", "got", "problem"}, "slip": None or {"name", "why"}}]}
+    "failed": None or {"label", "call", "expected", "got", "problem", "line"}, "slip": None or {"name", "why"}}]}
     """
     lesson, tape = Lesson(files, seed), Tape()
     names, error = attempt(lambda: execute(source), tape)

@@ -52,7 +52,7 @@ export class Session {
       else this.says = `${passed} of ${all} functions ${passed === 1 ? "passes" : "pass"}.`;
     }
     this.#end(ended);
-    return this.report?.error?.line ?? this.report?.functions.find((each) => each.failed?.error)?.failed?.error?.line ?? null;
+    return this.report?.error?.line ?? this.report?.functions.find((each) => each.failed?.line)?.failed?.line ?? null;
   }
 
   stop(): void {

@@ -14,8 +14,8 @@ export interface Failure {
   expected: string;
   got: string;
   problem: string;
-  /** What the function raised, where that is what failed. */
-  error?: Fault | null;
+  /** Where the function raised something, if it did. */
+  line: number | null;
 }
 
 export interface Verdict {
