@@ -24,10 +24,10 @@ let room = 0;
 
 /** Hands text on as it is printed, as far as there is room. */
 function print(text: string): void {
-  if (room <= 0 || !text) return;
-  const rest = text.length > room ? `${text.slice(0, room)}\n… and more, which is left out\n` : text;
-  room -= text.length;
-  tell({ kind: "output", id: now, text: rest });
+  if (room < 0) return;
+  const cut = text.length > room;
+  tell({ kind: "output", id: now, text: cut ? `${text.slice(0, room)}\n… and more, which is left out\n` : text });
+  room = cut ? -1 : room - text.length;
 }
 
 /** Tells of every file that has come. It looks on from outside: to read along would cost a quarter of the start. */
