@@ -93,7 +93,7 @@ export function openEditor(host: HTMLElement, { text, label, onchange, onrun, on
         theme,
         faultLine,
         typeOver,
-        EditorView.contentAttributes.of({ "aria-label": label, autocapitalize: "off", autocorrect: "off" }),
+        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", autocapitalize: "off", autocorrect: "off" }),
         EditorView.updateListener.of((update) => update.docChanged && onchange(update.state.doc.toString())),
       ],
     }),
