@@ -259,7 +259,7 @@ def test_progress_is_there_after_a_reload(lesson: Any) -> None:
     lesson.locator(".cm-content").filter(has_text="my own code").wait_for()
     assert lesson.get_by_label("q =").input_value() == "3 2"
     steps = lesson.get_by_role("list", name="Steps of this lesson")
-    for step in ("Predict: done", "By hand: done", "In code: open", "Check: open"):
+    for step in ("Predict (done)", "By hand (done)", "In code (open)", "Check (open)"):
         steps.get_by_role("link", name=step, exact=True).wait_for()
 
 
@@ -304,7 +304,7 @@ def test_progress_goes_to_another_browser_and_loses_nothing_there(
         other.get_by_role("button", name="Delete progress").click()
         other.get_by_role("dialog").get_by_role("button", name="Delete").click()
         says(other, "Progress is deleted.")
-        assert other.get_by_text(": done").count() == 0
+        assert other.get_by_text("(done)").count() == 0
 
 
 # ---- The keyboard --------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def test_a_lesson_is_done_without_a_mouse(lesson: Any) -> None:
     tab_to(lesson, lambda name: "there is one value for each key" in name)
     lesson.keyboard.press("Enter")
     steps = lesson.get_by_role("list", name="Steps of this lesson")
-    assert steps.get_by_text(": done").count() == 4
+    assert steps.get_by_text("(done)").count() == 4
     tab_to(lesson, lambda name: name.startswith("Reference"))
     lesson.keyboard.press("Enter")
     lesson.get_by_role("heading", name="Common mistakes").wait_for()
