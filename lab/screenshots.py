@@ -1,4 +1,6 @@
-"""A picture of every page of the built site, in light and dark, for docs/images/lab: python lab/screenshots.py [PAGE ...]
+"""A picture of every page of the built site, in light and dark, for docs/images/lab.
+
+    python lab/screenshots.py [PAGE ...]
 
 They are there to be looked at: what a change of style does to a page shows in the difference. The dark ones are as wide
 as a phone, so that both ends are seen.

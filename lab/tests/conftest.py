@@ -31,8 +31,11 @@ def chromium() -> Iterator[Any]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         missing("no Chromium here: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright here: pip install playwright")
-    with playwright.sync_playwright() as running:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("no Playwright here: pip install playwright")
+    with sync_playwright() as running:
         browser = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
