@@ -73,6 +73,16 @@ def test_every_link_leads_to_a_page_of_the_site(page: Any) -> None:
             assert not target or (SITE / target.removeprefix("./")).exists(), f"{name}: {address}"
 
 
+def test_essay_lessons_and_cards_lead_to_each_other(page: Any) -> None:
+    page.goto("card-temperature.html")
+    more = page.get_by_role("navigation", name="More on this")
+    more.get_by_role("link", name="One token").click()
+    more.get_by_role("link", name="Softmax, masks and empty rows").click()
+    more.get_by_role("link", name="Three roles").click()
+    more.get_by_role("link", name="Causal attention").click()
+    page.get_by_role("heading", name="Causal attention", level=1).wait_for()
+
+
 def test_the_first_page_is_small() -> None:
     """150 kB gzipped without fonts, for what index.html names and what that loads at once."""
     html = (SITE / "index.html").read_text(encoding="utf-8")

@@ -197,7 +197,7 @@ def of_costs() -> dict[str, set[str]]:
 
 COMPUTED = {**of_scores(), **of_masks(), **of_heads(), **of_measures(), **of_costs()}
 GIVEN = {
-    "scale": {"0.99", "0.49", "0.87", "0.97", "0.30", "0.32"},  # measured: the test of the experiment, below
+    "scale": {"0.99", "0.49", "0.86", "0.97", "0.30", "0.32"},  # measured: the test of the experiment, below
     "softmax": {"1.000"},
     "temperature": {"0.1", "0.5", "0.7"},  # chosen
     "causal": {"1.00"},  # the weight of the only key
@@ -223,7 +223,7 @@ def test_there_are_nineteen_cards() -> None:
 def test_a_card_has_three_depths_and_a_question(slug: str) -> None:
     assert {path.name for path in FOLDERS[slug].iterdir()} == {"card.toml", *(f"{depth}.md" for depth in DEPTHS)}
     table = card(slug)
-    assert set(table) == {"title", "summary", "question"}
+    assert set(table) == {"title", "summary", "read", "question"}
     assert "\n" not in table["summary"]
     for depth in DEPTHS:
         paragraphs = [each for each in text(slug, depth).split("\n\n") if each.strip()]
@@ -283,13 +283,13 @@ def test_the_small_case_of_three_projections_is_computed_right() -> None:
 
 
 def test_the_experiment_of_the_scale_gives_the_numbers_of_its_table() -> None:
-    for each in experiments.saturation((4, 64, 1024), 10, n_draws=4000):
+    for each in experiments.saturation((4, 64, 1024), 10, n_draws=20_000):
         row = re.search(rf"^\| {each.d_k} \| ([\d.]+) \| ([\d.]+) \|$", text("scale", "deep"), re.MULTILINE)
         assert row is not None
         for said, measured in zip(row.groups(), (each.raw.largest, each.scaled.largest), strict=True):
             assert abs(float(said) - measured.value) < 0.005 + 4 * measured.standard_error
         if each.d_k > 4:
-            percent = {64: 35, 1024: 80}[each.d_k]
+            percent = {64: 34, 1024: 80}[each.d_k]
             assert f"({percent} %)" in text("scale", "deep")
             assert abs(percent / 100 - each.raw.saturated.value) < 0.005 + 4 * each.raw.saturated.standard_error
         if each.d_k == 64:

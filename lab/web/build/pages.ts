@@ -15,6 +15,8 @@ export interface Page {
   description: string;
   /** The part of the site that it belongs to; pages of one part follow each other. */
   part: "home" | "read" | "learn" | "cards";
+  /** Files of the essay that tell more of a lesson or card. */
+  read: string[];
 }
 
 const content = join(import.meta.dirname, "../../src/qkv_lab");
@@ -33,6 +35,7 @@ const essay: [file: string, view: string, title: string, description: string][] 
 interface Heading {
   title: string;
   summary: string;
+  read?: string[];
 }
 
 /** Folders of content in order, with the heading of each. Names sort: `1-scores` comes before `2-softmax`. */
@@ -50,18 +53,25 @@ export function folders(kind: "lessons" | "cards", heading: string): { slug: str
     }));
 }
 
+/** The files of the parts of the essay that a lesson or card names. */
+function partsOf({ title, read = [] }: Heading): string[] {
+  const lost = read.find((name) => !essay.some(([file]) => file === name));
+  if (lost) throw new Error(`“${title}” names ${lost} to read; the essay has ${essay.map(([file]) => file).join(", ")}`);
+  return read.map((name) => `${name}.html`);
+}
+
 export function pages(): Page[] {
   const lessons = folders("lessons", "lesson.toml");
   const cards = folders("cards", "card.toml");
   const home = "Read how attention works, try every figure, and prove your own code, in the browser.";
   return [
-    { file: "index.html", view: "Home", slug: "", title: "qkv lab", description: home, part: "home" },
-    ...essay.map(([file, view, title, description]): Page => ({ file: `${file}.html`, view: `read/${view}`, slug: "", title, description, part: "read" })),
-    { file: "learn.html", view: "learn/Chapter", slug: "", title: "Learn", description: "Six lessons: predict, compute by hand, write it in Python, and have it checked.", part: "learn" },
-    ...lessons.map(({ slug, heading }): Page => ({ file: `lesson-${slug}.html`, view: "learn/Lesson", slug, title: heading.title, description: heading.summary, part: "learn" })),
-    { file: "cards.html", view: "cards/Cards", slug: "", title: "Cards", description: "Nineteen ideas of attention, each in three depths.", part: "cards" },
-    ...cards.map(({ slug, heading }): Page => ({ file: `card-${slug}.html`, view: "cards/Card", slug, title: heading.title, description: heading.summary, part: "cards" })),
-    { file: "test.html", view: "cards/Test", slug: "", title: "Test", description: "A test drawn from all cards; every answer explains itself.", part: "cards" },
+    { file: "index.html", view: "Home", slug: "", title: "qkv lab", description: home, part: "home", read: [] },
+    ...essay.map(([file, view, title, description]): Page => ({ file: `${file}.html`, view: `read/${view}`, slug: "", title, description, part: "read", read: [] })),
+    { file: "learn.html", view: "learn/Chapter", slug: "", title: "Learn", description: "Six lessons: predict, compute by hand, write it in Python, and have it checked.", part: "learn", read: [] },
+    ...lessons.map(({ slug, heading }): Page => ({ file: `lesson-${slug}.html`, view: "learn/Lesson", slug, title: heading.title, description: heading.summary, part: "learn", read: partsOf(heading) })),
+    { file: "cards.html", view: "cards/Cards", slug: "", title: "Cards", description: "Nineteen ideas of attention, each in three depths.", part: "cards", read: [] },
+    ...cards.map(({ slug, heading }): Page => ({ file: `card-${slug}.html`, view: "cards/Card", slug, title: heading.title, description: heading.summary, part: "cards", read: partsOf(heading) })),
+    { file: "test.html", view: "cards/Test", slug: "", title: "Test", description: "A test drawn from all cards; every answer explains itself.", part: "cards", read: [] },
   ];
 }
 
@@ -71,7 +81,7 @@ export const policy =
   "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
 function fill(html: string, page: Page): string {
-  const values: Record<string, string> = { ...page, csp: policy, title: page.part === "home" ? "qkv lab" : `${page.title} · qkv lab` };
+  const values: Record<string, string> = { view: page.view, slug: page.slug, description: page.description, csp: policy, title: page.part === "home" ? "qkv lab" : `${page.title} · qkv lab` };
   return html.replace(/%(view|slug|title|description|csp)%/g, (_, name: string) => values[name].replace(/&/g, "&amp;").replace(/"/g, "&quot;"));
 }
 

@@ -1,5 +1,6 @@
 declare module "virtual:pages" {
-  const pages: import("../build/pages.ts").Page[];
+  export type Page = import("../build/pages.ts").Page;
+  const pages: Page[];
   export default pages;
 }
 declare module "virtual:lessons" {
