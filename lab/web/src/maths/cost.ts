@@ -98,26 +98,3 @@ export const flips = (d: number, k = 3): Flip[] => [
   { n: d, below: "self-attention", above: "recurrent" },
   { n: k * d, below: "self-attention", above: "convolutional" },
 ];
-
-// ---- the two scores ----------------------------------------------------------------------------------------
-
-/** What the scores of one head cost before the softmax. numbers: those in memory. */
-export interface ScoreCost {
-  name: string;
-  multiply_adds: number;
-  additions: number;
-  tanhs: number;
-  numbers: number;
-}
-
-/** q·k for each pair. */
-export const dot = (n_q: number, n_k: number, d_k: number): ScoreCost => ({
-  name: "dot", multiply_adds: n_q * n_k * d_k, additions: 0, tanhs: 0, numbers: n_q * n_k,
-});
-
-/** tanh(q W_q + k W_k) · v for each pair, with a layer of `hidden` numbers. */
-export function additive(n_q: number, n_k: number, d_k: number, hidden = d_k): ScoreCost {
-  const layers = n_q * n_k * hidden;
-  const projections = (n_q + n_k) * d_k * hidden;
-  return { name: "additive", multiply_adds: projections + layers, additions: layers, tanhs: layers, numbers: n_q * n_k + layers };
-}

@@ -1,5 +1,5 @@
 /** Ways to cut the toy layer's queries and keys into four heads. All give the right shapes; only one gives the right heads. */
-import { type Matrix, product, score, split, weight } from "./formula.ts";
+import { type Matrix, head_map, product, split } from "./formula.ts";
 import { FEATURES, TOKENS, k, q, w_k, w_q, x } from "./toy.ts";
 
 export const N_HEADS = 4;
@@ -61,4 +61,4 @@ export const cuts = {
 } satisfies Record<string, Cut>;
 
 /** The weights of every head: 4 of (8, 8). */
-export const mapOf = ({ heads }: Cut): Matrix[] => heads.q.map((each, h) => score(each, heads.k[h]).map((row) => weight(row)));
+export const mapOf = ({ heads }: Cut): Matrix[] => heads.q.map((each, h) => head_map(each, heads.k[h]));

@@ -1,6 +1,6 @@
 /** The experiments of qkv.experiments on why the score is divided by √d_k. They draw the random numbers that NumPy draws,
  * in the same order, so that a seed gives the same numbers here and there. */
-import { type Vector, entropy, weight } from "./formula.ts";
+import { type Vector, dot, entropy, sum, weight } from "./formula.ts";
 import { random } from "./random.ts";
 
 export const WIDTHS = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -57,8 +57,6 @@ export interface Temperature {
 
 // ---- estimates ---------------------------------------------------------------------------------------------
 
-const sum = (draws: Vector): number => draws.reduce((total, each) => total + each, 0);
-
 function mean(draws: Vector): Estimate {
   const n = draws.length;
   const value = sum(draws) / n;
@@ -111,12 +109,6 @@ function draw(d_k: number, n_keys: number, n_draws: number, seed: number, see: S
       see(q.subarray(row * d_k, (row + 1) * d_k), keys);
     }
   }
-}
-
-function dot(a: Float64Array, b: Float64Array): number {
-  let total = 0;
-  for (let c = 0; c < a.length; c++) total += a[c] * b[c];
-  return total;
 }
 
 /** Random queries over random keys at one width: `saturation` and `gradient` of the library, from the same draws. */

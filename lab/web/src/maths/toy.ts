@@ -1,6 +1,6 @@
 /** The layer of eight tokens of qkv.toy, number by number. Nothing is trained or random; why each number is there, qkv.toy
  * says: tokens with the feature `asks` ask a question, tokens with `answers` answer it. */
-import { type Matrix, dot_score, product, score, split, weight } from "./formula.ts";
+import { type Matrix, dot_score, head_map, product, split } from "./formula.ts";
 
 export const TOKENS = ["the", "cat", "sat", "on", "the", "mat", "because", "it"];
 export const HEADS = [1, 2, 4, 8];
@@ -53,8 +53,7 @@ export const x: Matrix = TOKEN_FEATURES.map((token) => FEATURES.map((feature) =>
 export const w_q: Matrix = FEATURES.map((feature) => QUESTIONS.map(({ asks, ask }) => (asks === feature ? ask : 0)));
 export const w_k: Matrix = FEATURES.map((feature) => QUESTIONS.map(({ answers, answer }) => (answers === feature ? answer : 0)));
 /** A key delivers its word, the first four features, into every slice. */
-export const w_v: Matrix = FEATURES.map((_, row) => FEATURES.map((_, column) => (column % WORDS.length === row ? 1 : 0)));
-export const w_o: Matrix = FEATURES.map((_, row) => FEATURES.map((_, column) => (row === column ? 1 : 0)));
+const w_v: Matrix = FEATURES.map((_, row) => FEATURES.map((_, column) => (column % WORDS.length === row ? 1 : 0)));
 
 export const q: Matrix = product(x, w_q);
 export const k: Matrix = product(x, w_k);
@@ -69,7 +68,7 @@ export function dots(n_heads: number): Matrix[] {
 /** The weights of every head over the sentence: n_heads of (8, 8). */
 export function map(n_heads: number, temperature = 1): Matrix[] {
   const keys = split(k, n_heads);
-  return split(q, n_heads).map((head, h) => score(head, keys[h]).map((row) => weight(row.map((each) => each / temperature))));
+  return split(q, n_heads).map((head, h) => head_map(head, keys[h], { temperature }));
 }
 
 /** What each head does. */
