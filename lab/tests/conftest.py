@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browsing import SITE, missing, watched
+from browsing import SITE, Visitor, missing
+
+# No name of the outside is ever found; what a page asks for there fails, and is heard of.
+FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
 @pytest.fixture(scope="session")
@@ -36,13 +39,22 @@ def chromium() -> Iterator[Any]:
     except ImportError:
         missing("no Playwright here: pip install playwright")
     with sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = running.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def visitor(chromium: Any, site: str) -> Iterator[Visitor]:
+    """A desktop's browser for all tests: what it has loaded once, it keeps."""
+    visitor = Visitor(chromium, site)
+    yield visitor
+    visitor.close()
+
+
 @pytest.fixture
-def page(chromium: Any, site: str) -> Iterator[Any]:
-    """A desktop's page, at the start of the site."""
-    with watched(chromium, site, viewport={"width": 1280, "height": 900}) as page:
-        yield page
+def page(visitor: Visitor) -> Iterator[Any]:
+    """Its page, which knows nothing of the tests before. A request to the outside or an error in the console fails."""
+    yield visitor.page
+    visitor.forget()
+    assert not (wrong := visitor.complaints()), wrong

@@ -1,29 +1,13 @@
 """The essay's parts Three names, All at once, The map as a picture and Three roles show what the library computes."""
 
-import contextlib
-import io
 from typing import Any
 
 import numpy as np
-from browsing import code, figure, grid, missing, number, numbers, slide
+from browsing import code, figure, grid, missing, number, numbers, printed, slide, told
 
 from qkv import formula, toy
 from qkv.errors import MissingError
 from qkv_lab import maps
-
-
-def printed(shown: Any) -> str:
-    """What the Python lines of a figure print."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code(shown), "<figure>", "exec"), {"__name__": "figure"})
-    return out.getvalue()
-
-
-def told(shown: Any, term: str) -> str:
-    """The value that stands beside a term of a figure."""
-    return str(shown.locator("dl > div", has_text=term).locator("dd").first.inner_text())
-
 
 # ---- Three names ---------------------------------------------------------------------------------------------
 

@@ -1,32 +1,13 @@
 """The figures of the lessons show what the library computes, and their Python lines print it."""
 
-import contextlib
-import io
-import re
 from typing import Any
 
 import numpy as np
 import pytest
-from browsing import code, figure, grid, number, numbers, slide
+from browsing import bars, figure, floats, grid, number, numbers, printed, slide
 
 import qkv
 from qkv import formula
-
-
-def printed(shown: Any) -> str:
-    """What the Python lines of a figure print."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code(shown), "<figure>", "exec"), {"__name__": "figure"})
-    return out.getvalue()
-
-
-def floats(text: str) -> np.ndarray:
-    return np.array([float(each) for each in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)])
-
-
-def bars(shown: Any, name: str) -> np.ndarray:
-    return numbers(shown.get_by_label(name).locator(".number").all_inner_texts())
 
 
 def test_projections_begin_at_1_2_and_follow_their_sliders(page: Any) -> None:

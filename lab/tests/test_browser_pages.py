@@ -2,15 +2,16 @@
 
 import gzip
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import SITE, watched
+from browsing import DESKTOP, SITE, Visitor
 
 AXE = Path(__file__).parents[1] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = sorted(path.name for path in SITE.glob("*.html")) or ["index.html"]
-WIDTHS = {"light": (360, 1920), "dark": (1280, 390)}
+WIDTHS = {"light": (360, 1920), "dark": (390, 1280)}
 OVERFLOW = """() => [document.documentElement.scrollWidth - innerWidth, [...document.querySelectorAll('main *')]
     .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
     .filter((each) => !each.closest('.scroll, .frame, pre, .katex-display, .unseen, svg'))
@@ -19,58 +20,66 @@ USABLE = """() => [...document.querySelectorAll('a[href], button, input, select,
     .filter((each) => each.tabIndex >= 0 && !each.disabled && each.type !== 'radio')
     .filter((each) => each.checkVisibility({visibilityProperty: true}))
     .map((each, at) => { each.dataset.wanted = at; return each.outerHTML.slice(0, 100); })"""
+FOCUSED = """() => {
+    const at = document.activeElement;
+    if (at.dataset.wanted) return Number(at.dataset.wanted);
+    return at === document.body ? "body" : at.shadowRoot ? "editor" : "";
+}"""
 
 
-def settle(page: Any, name: str) -> None:
-    """Opens a page and waits until it shows its heading and everything that it asked for has come."""
-    page.goto(f"/{name}")
-    page.get_by_role("heading", level=1).wait_for()
-    page.wait_for_load_state("networkidle")
-    page.evaluate("document.fonts.ready")
+@pytest.fixture(scope="module", params=PAGES)
+def opened(request: pytest.FixtureRequest, visitor: Visitor) -> Iterator[Any]:
+    """Each page in turn, loaded once for all tests of it, when it shows its heading and all that it asked for has come.
+
+    It never comes to rest, so that no lesson starts Python, which would be most of the work.
+    """
+    rest = visitor.before_each_page("globalThis.requestIdleCallback = () => 0")
+    visitor.page.goto(f"/{request.param}")
+    visitor.page.get_by_role("heading", level=1).wait_for()
+    visitor.page.wait_for_load_state("networkidle")
+    visitor.page.evaluate("document.fonts.ready")
+    yield visitor.page
+    rest()
+    visitor.forget()
+    assert not (wrong := visitor.complaints()), wrong
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_can_be_used_by_everybody(chromium: Any, site: str, name: str, theme: str) -> None:
-    with watched(chromium, site, color_scheme=theme, viewport={"width": WIDTHS[theme][0], "height": 900}) as page:
-        settle(page, name)
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-        for width in WIDTHS[theme]:
-            page.set_viewport_size({"width": width, "height": 900})
-            over, where = page.evaluate(OVERFLOW)
-            assert over <= 0, f"{width} px: {where}"
-            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            told = [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]]
-            assert not told, f"{width} px: {told}"
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if not name.startswith("card-")])
-def test_the_keyboard_reaches_all_that_can_be_used(page: Any, name: str) -> None:
-    settle(page, name)
-    wanted = page.evaluate(USABLE)
-    reached = set()
+def test_the_keyboard_reaches_all_that_can_be_used(opened: Any) -> None:
+    wanted = opened.evaluate(USABLE)
+    reached, at = set(), None
     for _ in range(2 * len(wanted) + 20):
         # The Tab key indents in an editor; Escape before it leaves.
-        if page.evaluate("document.activeElement?.shadowRoot != null"):
-            page.keyboard.press("Escape")
-        page.keyboard.press("Tab")
-        at = page.evaluate("document.activeElement?.dataset?.wanted ?? null")
-        if at is not None:
-            reached.add(int(at))
-        elif reached and page.evaluate("document.activeElement === document.body"):
+        if at == "editor":
+            opened.keyboard.press("Escape")
+        opened.keyboard.press("Tab")
+        at = opened.evaluate(FOCUSED)
+        if isinstance(at, int):
+            reached.add(at)
+        elif reached and at == "body":
             break
     missed = [html for at, html in enumerate(wanted) if at not in reached]
     assert not missed, missed
 
 
-def test_every_link_leads_to_a_page_of_the_site(page: Any) -> None:
-    for name in PAGES:
-        settle(page, name)
-        for address in page.evaluate(
-            "[...document.querySelectorAll('a[href]')].map((each) => each.getAttribute('href'))"
-        ):
-            target = re.sub(r"[?#].*", "", address)
-            assert not target or (SITE / target.removeprefix("./")).exists(), f"{name}: {address}"
+def test_every_link_leads_to_a_page_of_the_site(opened: Any) -> None:
+    for address in opened.evaluate(
+        "[...document.querySelectorAll('a[href]')].map((each) => each.getAttribute('href'))"
+    ):
+        target = re.sub(r"[?#].*", "", address)
+        assert not target or (SITE / target.removeprefix("./")).exists(), address
+
+
+def test_a_page_can_be_used_by_everybody(opened: Any) -> None:
+    opened.evaluate(AXE.read_text(encoding="utf-8"))
+    for theme, widths in WIDTHS.items():
+        opened.emulate_media(color_scheme=theme)
+        for width in widths:
+            opened.set_viewport_size({"width": width, "height": DESKTOP["height"]})
+            over, where = opened.evaluate(OVERFLOW)
+            assert over <= 0, f"{width} px: {where}"
+            found = opened.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            told = [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]]
+            assert not told, f"{theme}, {width} px: {told}"
 
 
 def test_essay_lessons_and_cards_lead_to_each_other(page: Any) -> None:
@@ -93,6 +102,7 @@ def test_the_first_page_is_small() -> None:
 
 
 def test_a_theme_that_was_chosen_stays(page: Any) -> None:
+    page.goto("/")
     button = page.get_by_role("button", name="Theme: auto")
     button.click()
     page.reload()

@@ -1,12 +1,10 @@
 """The essay: every figure's code runs; the page of one token shows what the library computes."""
 
-import contextlib
-import io
 from typing import Any
 
 import numpy as np
 import pytest
-from browsing import SITE, code, figure, grid, number, numbers, slide
+from browsing import SITE, bars, figure, grid, number, printed, slide
 
 from qkv import toy
 
@@ -14,19 +12,12 @@ PAGES = ["three-names", "one-token", "all-at-once", "why-scale", "heads", "cost"
 TITLE = "One query over eight tokens"
 
 
-def printed(lines: str) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(lines, "<figure>", "exec"), {"__name__": "figure"})
-    return out.getvalue()
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_every_figure_runs(page: Any, name: str) -> None:
     page.goto(f"/{name}.html")
     page.get_by_role("figure").first.wait_for()
     for each in page.get_by_role("figure").all():
-        assert printed(code(each)).strip(), f"the code of {each.inner_text()[:40]!r} prints nothing"
+        assert printed(each).strip(), f"the code of {each.inner_text()[:40]!r} prints nothing"
 
 
 def test_a_row_of_the_map_is_the_library_s(page: Any) -> None:
@@ -36,21 +27,19 @@ def test_a_row_of_the_map_is_the_library_s(page: Any) -> None:
     slide(shown.get_by_role("slider", name="Query token"), -2)
     slide(shown.get_by_role("slider", name="Temperature"), -4)
     row = toy.map(1, temperature=0.5)[0, 5]
-    bars = shown.get_by_label("Weights of mat").locator("dd").all_inner_texts()
-    np.testing.assert_allclose(numbers(bars), row, atol=0.0051)
+    np.testing.assert_allclose(bars(shown, "Weights of mat"), row, atol=0.0051)
     assert f"Entropy {toy.map(1, temperature=0.5).entropy()[0, 5]:.3g} nats" in shown.inner_text()
 
 
 def test_the_pronoun_looks_at_the_cat_and_temperature_decides_how_much(page: Any) -> None:
     page.goto("/one-token.html")
     shown = figure(page, TITLE)
-    bars = shown.get_by_label("Weights of it").locator("dd")
-    assert numbers(bars.all_inner_texts()).argmax() == toy.TOKENS.index("cat")
+    assert bars(shown, "Weights of it").argmax() == toy.TOKENS.index("cat")
     temperature = shown.get_by_role("slider", name="Temperature")
     temperature.press("Home")
-    assert number(bars.nth(1).inner_text()) > 0.99
+    assert bars(shown, "Weights of it")[1] > 0.99
     temperature.press("End")
-    np.testing.assert_allclose(numbers(bars.all_inner_texts()), 1 / 8, atol=0.02)
+    np.testing.assert_allclose(bars(shown, "Weights of it"), 1 / 8, atol=0.02)
 
 
 def test_a_cell_is_taken_apart_as_the_library_explains_it(page: Any) -> None:
@@ -87,7 +76,7 @@ def test_an_address_that_makes_no_sense_shows_the_first_figure(page: Any, asked:
 
 def test_the_code_says_what_the_figure_shows(page: Any) -> None:
     page.goto("/one-token.html?one-token.query=3&one-token.tau=0.25")
-    said = printed(code(figure(page, TITLE)))
+    said = printed(figure(page, TITLE))
     assert str(toy.map(1, temperature=0.25)[0, 3].round(3)) in said
 
 

@@ -4,20 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browsing import figure, grid, number, slide
+from browsing import bars, figure, grid, number, slide, told
 
 from qkv import cost, experiments, formula, toy
 
 DRAWN = "Random queries, random keys, every width"
-
-
-def definitions(part: Any) -> dict[str, str]:
-    """The terms of a figure with what stands beside each; a term said twice keeps the first."""
-    terms, told = part.locator("dt").all_inner_texts(), part.locator("dd").all_inner_texts()
-    found: dict[str, str] = {}
-    for term, text in zip(terms, told, strict=True):
-        found.setdefault(term.strip(), text.strip())
-    return found
 
 
 def table(part: Any, name: str) -> dict[str, list[str]]:
@@ -47,11 +38,11 @@ def test_the_experiment_is_the_library_s_draw_by_draw(page: Any, moved: int, n_k
     shown.get_by_text(f"At d_k = 256, over {n_keys} keys").wait_for()
     (found,) = experiments.saturation([256], n_keys=n_keys, n_draws=1650 // (n_keys + 1))
     charts = shown.locator("[aria-busy=false] > *").all()
-    largest, entropy = (definitions(each) for each in charts[:2])
-    close(largest["raw scores"], found.raw.largest)
-    close(largest["divided by √d_k"], found.scaled.largest)
-    close(entropy["raw scores"], found.raw.entropy)
-    close(entropy["divided by √d_k"], found.scaled.entropy)
+    largest, entropy = charts[:2]
+    close(told(largest, "raw scores"), found.raw.largest)
+    close(told(largest, "divided by √d_k"), found.scaled.largest)
+    close(told(entropy, "raw scores"), found.raw.entropy)
+    close(told(entropy, "divided by √d_k"), found.scaled.entropy)
 
 
 def test_wide_raw_scores_make_an_arg_max_and_scaled_ones_stay(page: Any) -> None:
@@ -62,8 +53,8 @@ def test_wide_raw_scores_make_an_arg_max_and_scaled_ones_stay(page: Any) -> None
     for key, width in (("Home", 4), ("End", 1024)):
         shown.get_by_role("slider", name="Marker").press(key)
         shown.get_by_text(f"At d_k = {width}, over 10 keys").wait_for()
-        told = definitions(shown.locator("[aria-busy=false] > *").first)
-        ends.append((estimate(told["raw scores"]), estimate(told["divided by √d_k"])))
+        largest = shown.locator("[aria-busy=false] > *").first
+        ends.append([estimate(told(largest, line)) for line in ("raw scores", "divided by √d_k")])
     (raw_narrow, scaled_narrow), (raw_wide, scaled_wide) = ends
     assert abs(raw_narrow[0] - 0.49) < 4 * raw_narrow[1]
     assert abs(raw_wide[0] - 0.97) < 4 * raw_wide[1]
@@ -92,8 +83,8 @@ def test_the_worked_rows_are_the_paper_s_arithmetic(page: Any) -> None:
         shown.get_by_role("button", name=name, exact=True).click()
         raw, scaled = formula.weight(np.array(score)), formula.weight(np.array(score) / 8)
         for part, weight in (("Raw scores", raw), ("Scaled scores", scaled)):
-            told = [number(text) for text in definitions(shown.get_by_role("region", name=part)).values()]
-            np.testing.assert_allclose(told, weight, rtol=0.005, atol=1e-7)
+            found = bars(shown.get_by_role("region", name=part), "weight of each key")
+            np.testing.assert_allclose(found, weight, rtol=0.005, atol=1e-7)
 
 
 def test_slices_add_up_to_the_full_width(page: Any) -> None:
@@ -130,12 +121,11 @@ def test_the_bill_is_the_library_s(page: Any, moved: int) -> None:
     shown = figure(page, "Projections against pairs")
     slide(shown.get_by_role("slider", name="Tokens n"), moved)
     n = int(number(shown.get_by_role("slider", name="Tokens n").get_attribute("aria-valuetext").split(",")[0]))
-    told = definitions(shown)
     found = cost.layer(768, 12).cost(n).multiply_adds
     projections, pairs = 4 * n * 768**2, found - 4 * n * 768**2
-    assert number(told["Four projections"]) == projections
-    assert number(told["Pairs, Q Kᵀ and A V"]) == pairs == 2 * n * n * 768
-    ratio, of = told["Projections cost"].split(" ", 1)
+    assert number(told(shown, "Four projections")) == projections
+    assert number(told(shown, "Pairs, Q Kᵀ and A V")) == pairs == 2 * n * n * 768
+    ratio, of = told(shown, "cost").split(" ", 1)
     expected = projections / pairs
     assert number(ratio) == pytest.approx(expected if of == "times the pairs" else 1 / expected, rel=0.006)
 
@@ -143,14 +133,10 @@ def test_the_bill_is_the_library_s(page: Any, moved: int) -> None:
 def test_bytes_grow_with_the_square_and_parameters_do_not(page: Any) -> None:
     page.goto("/cost.html")
     shown = figure(page, "From patches to pixels")
-    patches = definitions(shown)
-    assert number(patches["Tokens n"]) == 196
-    assert patches["All 12 heads of one layer"].split() == ["1.84", "MB"]
+    parameters = told(shown, "Parameters of the layer, 4·d²")
+    assert number(told(shown, "Tokens n")) == 196
+    assert told(shown, "All 12 heads of one layer").split() == ["1.84", "MB"]
     shown.get_by_role("slider", name="Side of a patch").press("End")
-    side = shown.get_by_role("slider", name="Side of a patch").get_attribute("aria-valuetext").split(" ")[0]
-    if side != "1":
-        shown.get_by_role("slider", name="Side of a patch").press("Home")
-    pixels = definitions(shown)
-    assert number(pixels["Tokens n"]) == 50_176
-    assert number(pixels["Weights of one head, n²"]) == 50_176**2
-    assert pixels["Parameters of the layer, 4·d²"] == patches["Parameters of the layer, 4·d²"]
+    assert number(told(shown, "Tokens n")) == 50_176
+    assert number(told(shown, "Weights of one head, n²")) == 50_176**2
+    assert told(shown, "Parameters of the layer, 4·d²") == parameters

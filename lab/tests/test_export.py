@@ -1,18 +1,16 @@
 """`qkv lab --export`: the whole site as static files, for any server and any folder of it, and nothing lost by it."""
 
-import functools
 import hashlib
 import http.client
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from browsing import SITE, missing
+from browsing import SITE, missing, served
 
 from command import needs_minilm, refused, run
 from qkv.models import induction, minilm
@@ -43,20 +41,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(exported: Path) -> Iterator[http.client.HTTPConnection]:
-    """A plain file server, with the export in a folder of a folder."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    handler = functools.partial(Quiet, directory=str(exported.parents[1]))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+def connection(exported: Path) -> Iterator[http.client.HTTPConnection]:
+    """To a plain file server, with the export in a folder of a folder."""
+    with served(exported.parents[1]) as address:
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
         yield connection
         connection.close()
-        server.shutdown()
 
 
 @pytest.fixture
@@ -118,20 +108,20 @@ def test_the_search_for_what_is_foreign_finds_it():
         assert not FOREIGN.search(text), text
 
 
-def test_a_plain_file_server_hands_out_every_file_from_a_folder(exported, served):
+def test_a_plain_file_server_hands_out_every_file_from_a_folder(exported, connection):
     for name, content in files(exported).items():
-        served.request("GET", f"/deep/lab/{name}")
-        answer = served.getresponse()
+        connection.request("GET", f"/deep/lab/{name}")
+        answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, content), name
-    served.request("GET", "/deep/lab/")
-    home = served.getresponse()
+    connection.request("GET", "/deep/lab/")
+    home = connection.getresponse()
     assert (home.status, home.read()) == (200, (exported / "index.html").read_bytes())
 
 
-def test_python_s_file_server_gives_scripts_and_webassembly_their_types(served):
+def test_python_s_file_server_gives_scripts_and_webassembly_their_types(connection):
     for name, kind in {"pyodide.mjs": "text/javascript", "pyodide.asm.wasm": "application/wasm"}.items():
-        served.request("HEAD", f"/deep/lab/pyodide/{name}")
-        answer = served.getresponse()
+        connection.request("HEAD", f"/deep/lab/pyodide/{name}")
+        answer = connection.getresponse()
         answer.read()
         assert answer.headers["Content-Type"] in {kind, "application/javascript"}
 

@@ -39,6 +39,13 @@ def test_it_listens_on_one_address_of_this_machine(lab):
         "127.0.0.1:1",
         "127.0.0.1.evil.example:{port}",
         "[::1]:{port}",
+        "localhost.:{port}",
+        "127.0.0.1:0{port}",
+        "127.0.0.1:{port}@evil.example",
+        "user@127.0.0.1:{port}",
+        "127.1:{port}",
+        "2130706433:{port}",
+        "127.0.0.1:{port}, evil.example",
     ],
 )
 def test_a_request_by_another_name_is_turned_away(lab, path, host):
@@ -58,10 +65,13 @@ def test_both_names_of_this_machine_are_answered(lab):
     assert lab.ask("/", Host=f"LocalHost:{lab.port}").status == 200
 
 
-FOREIGN = ["http://evil.example", "null", "https://{host}", "http://localhost:{port}", "http://{host}.evil.example", ""]
+FOREIGN = """
+http://evil.example null https://{host} http://localhost:{port} http://{host}.evil.example http://127.0.0.1
+http://127.0.0.1.:{port} http://{host}/ NULL file:// http://{host},null
+""".split()
 
 
-@pytest.mark.parametrize("origin", FOREIGN)
+@pytest.mark.parametrize("origin", [*FOREIGN, ""])
 def test_a_page_of_another_origin_gets_nothing_even_with_the_token(lab, origin):
     given = origin.format(host=lab.host, port=lab.port)
     assert lab.ask("/", Origin=given).status == 403
@@ -80,7 +90,19 @@ def test_what_a_browser_says_of_the_asking_page_counts(lab, site_of_page):
 
 
 @pytest.mark.parametrize(
-    "cookie", [None, "", "{name}=", "{name}=x{token}", "{name}={short}", "x={token}", "{name}=é", "\x01"]
+    "cookie",
+    [
+        None,
+        "",
+        "{name}=",
+        "{name}=x{token}",
+        "{name}={short}",
+        "x={token}",
+        "{name}=é",
+        "\x01",
+        "a{name}={token}",
+        '{name}="{token}"',
+    ],
 )
 def test_without_the_token_of_this_start_nothing_is_computed(lab, cookie):
     name = f"qkv-lab-{lab.port}"
@@ -102,7 +124,9 @@ def test_the_printed_address_hands_the_token_to_this_browser_only(lab):
     cookie, *traits = answer.headers["set-cookie"].split("; ")
     assert cookie == lab.cookie["Cookie"]
     assert sorted(traits) == ["HttpOnly", "Path=/api", "SameSite=Strict"]
-    assert lab.ask("/api/models", Cookie=f"other=1; {cookie}").status == 200
+    others = 'other=1; version=2; path; note={"a": 1}; =; é'
+    for given in (f"{others}; {cookie}", f"{cookie}; {others}", f"{cookie};{others};{cookie}x"):
+        assert lab.ask("/api/models", Cookie=given).status == 200, given
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%ff", "?token=%C3%A9", "?other={token}"])
@@ -124,6 +148,7 @@ OUTSIDE = """
 /../safety.py /%2e%2e/safety.py /..%2fsafety.py /%2e%2e%2fsafety.py /%252e%252e/safety.py /assets/../../safety.py
 /assets/%2e%2e/%2e%2e/safety.py /./../safety.py //../safety.py /..\\safety.py /..%5csafety.py /%c0%ae%c0%ae/safety.py
 /..;/safety.py /index.html/../../safety.py /index.html%00.txt /index.html/ /assets /assets/ /.. /%00 //etc/passwd
+/index.html%3F /index.html%23 /%3F /%23 /INDEX.HTML /index.html. /index.html%20 /index.html::$DATA /%2findex.html
 /%2fetc%2fpasswd /../../../../../../../../etc/passwd /file:///etc/passwd http://{host}/../safety.py
 """.split()
 
@@ -143,8 +168,10 @@ def test_a_link_out_of_the_site_is_no_page(tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     with contextlib.suppress(OSError):
         (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+        (folder / "above").symlink_to(tmp_path, target_is_directory=True)
     files = Files(folder)
     assert files.find("link.txt") is None
+    assert files.find("above/secret.txt") is None
     assert files.find("../secret.txt") is None
     home = files.find("")
     assert home is not None
@@ -166,10 +193,25 @@ def test_a_large_body_in_parts_is_refused_while_it_comes(lab):
     assert got.startswith("HTTP/1.1 413 ")
 
 
-@pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "99999999999999999999999", "1, 2"])
+@pytest.mark.parametrize("length", ["-1", "+1", "1e3", "0x10", "99999999999999999999999", "9" * 5000, "1, 2", "²"])
 def test_a_length_that_is_none_is_refused(lab, length):
     got = lab.raw(f"POST /api/map HTTP/1.1\nHost: {lab.host}\nContent-Length: {length}\n\n")
     assert re.match(r"HTTP/1\.1 4(00|13) ", got)
+
+
+def test_what_smuggles_or_upgrades_is_answered_once_or_refused(lab):
+    head = f"HTTP/1.1\nHost: {lab.host}\n"
+    both = lab.raw(f"POST /api/map {head}Content-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n")
+    assert re.match(r"HTTP/1\.1 40[03] ", both)
+    for name in (
+        "Content-Length: 5\nContent-Length: 6",
+        "Transfer-Encoding: gzip",
+        "Transfer-Encoding: chunked, identity",
+    ):
+        assert re.match(r"HTTP/1\.1 (400|403|501) ", lab.raw(f"POST /api/map {head}{name}\n\n")), name
+    upgrade = lab.raw(f"GET /api/models {head}Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: x\n\n")
+    assert upgrade.startswith("HTTP/1.1 403 ")
+    assert lab.ask("/").status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])

@@ -72,7 +72,7 @@ class Files:
 
     async def answer(self, request: Request) -> Response:
         """One file, whole; 304 where the browser has it already."""
-        file = self.find(request.url.path.removeprefix("/"))
+        file = self.find(request.path_params["path"])
         if file is None:
             return PlainTextResponse("There is no such page; the lab begins at /\n", 404)
         headers = {"Cache-Control": file.cache, "ETag": file.tag, "Vary": "Accept-Encoding"}

@@ -8,7 +8,6 @@ of this start besides.
 import json
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, TypeAlias
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -51,12 +50,9 @@ class Token:
         return f"{self.cookie}={self.value}; Path=/api; HttpOnly; SameSite=Strict"
 
     def within(self, cookies: list[str]) -> bool:
-        """Whether a request's Cookie headers bring the token."""
-        try:
-            found = [SimpleCookie(each).get(self.cookie) for each in cookies]
-        except CookieError:
-            return False
-        return any(each is not None and self.fits(each.value) for each in found)
+        """Whether a request's Cookie headers bring the token, beside whatever other programs of this machine set."""
+        pairs = [each.strip().partition("=") for header in cookies for each in header.split(";")]
+        return any(name == self.cookie and self.fits(value) for name, _, value in pairs)
 
 
 class Guard:
@@ -103,7 +99,7 @@ class Guard:
 
     def refusal_to_compute(self, given: dict[str, list[str]]) -> tuple[int, str] | None:
         """As `refusal`, for what only pages of this start may ask."""
-        if given.get("sec-fetch-site", ["same-origin"])[0] != "same-origin":
+        if any(each != "same-origin" for each in given.get("sec-fetch-site", [])):
             return 403, "The lab does not answer pages of other origins."
         if not self.token.within(given.get("cookie", [])):
             return 403, "Open the lab by the address that qkv lab printed; it brings the token of this start."

@@ -78,7 +78,7 @@ def serve(port: int, say: Callable[[str], None], *, browser: bool) -> None:
             ws="none",
             loop="asyncio",
             lifespan="off",
-            log_level="warning",
+            log_level="error",  # what was wrong about a request tells its asker, not who reads here
             access_log=False,
             proxy_headers=False,
             server_header=False,
