@@ -27,6 +27,12 @@ export function formula(tex, display = false) {
   return `<span class="formulas" tabindex="0" role="group" aria-label="Formula">${parts.join("")}</span>`;
 }
 
+/** A formula in the line with the mark after it. A line may break between the two, so short ones are held together.
+ * @param {string} html
+ * @param {string} tex
+ * @param {string} mark */
+const withMark = (html, tex, mark) => (mark && tex.length <= 24 ? `<span class="whole">${html}${mark}</span>` : html + mark);
+
 /** The styles that the formulas made so far need. */
 export function mathSheet() {
   return [...styles].map(([style, name]) => `.katex .${name}{${style}}`).join("\n");
@@ -39,7 +45,9 @@ export const mathInMarkup = {
   /** @param {{ content: string; filename?: string }} source */
   markup({ content, filename }) {
     if (filename?.includes("node_modules")) return { code: content };
-    const code = content.replace(/\{@html (tex|display)`([^`]*)`\}/g, (_, kind, tex) => `{@html ${JSON.stringify(formula(tex.trim(), kind === "display"))}}`);
+    const code = content
+      .replace(/\{@html display`([^`]*)`\}/g, (_, tex) => `{@html ${JSON.stringify(formula(tex.trim(), true))}}`)
+      .replace(/\{@html tex`([^`]*)`\}([.,;:?!)]?)/g, (_, tex, mark) => withMark(`{@html ${JSON.stringify(formula(tex.trim()))}}`, tex, mark));
     return { code };
   },
 };
@@ -50,7 +58,7 @@ export const mathInMarkup = {
 export function replaceFormulas(text, wrap) {
   return text
     .replace(/\\\[([\s\S]+?)\\\]/g, (_, /** @type {string} */ tex) => wrap(formula(tex.trim(), true)))
-    .replace(/\\\(([\s\S]+?)\\\)/g, (_, /** @type {string} */ tex) => wrap(formula(tex.trim())));
+    .replace(/\\\(([\s\S]+?)\\\)([.,;:?!)]?)/g, (_, /** @type {string} */ tex, mark) => wrap(withMark(formula(tex.trim()), tex, mark)));
 }
 
 /** Serves and writes the style sheet of the formulas; of KaTeX's fonts it keeps woff2, which every browser of these years reads.

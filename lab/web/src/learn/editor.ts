@@ -45,7 +45,7 @@ const theme = EditorView.theme({
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55", fontVariantLigatures: "none", minHeight: "12rem", maxHeight: "36rem" },
   ".cm-content": { padding: "0.7rem 0", caretColor: "var(--ink)" },
   ".cm-line": { padding: "0 0.9rem 0 0.6rem" },
-  ".cm-gutters": { backgroundColor: "transparent", color: "var(--quiet)", border: "0", paddingLeft: "0.3rem" },
+  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--quiet)", border: "0", paddingLeft: "0.3rem" },
   ".cm-activeLine": { backgroundColor: "color-mix(in oklab, var(--accent) 7%, transparent)" },
   "&:not(.cm-focused) .cm-activeLine": { backgroundColor: "transparent" },
   ".cm-fault, &:not(.cm-focused) .cm-fault": { backgroundColor: "var(--bad-soft)", boxShadow: "inset 3px 0 0 var(--bad)" },
