@@ -268,10 +268,9 @@ template <class A>
 void look_ahead(const Apply<A>& call, const Values<A>& values, int64_t last, Keys<A>& keys) {
     if (kTerms<A> > 1) return;
     const int64_t size = sizeof(Number<A>);
-    const Rows& k = call.problem.k;
     if (call.v_direct) keys.values = {reinterpret_cast<const char*>(values.v), call.v->row, call.v->width * size};
     if (call.k_direct && keys.j0 + 2 * kTile<A> <= last)
-        keys.next = {reinterpret_cast<const char*>(keys.k) + kTile<A> * k.row, k.row, k.width * size};
+        keys.next = keys.behind(kTile<A>, call.problem.k.width);
 }
 
 // The blocks of a task over all tiles of keys that one of them sees; false where the call is to end early.
@@ -298,6 +297,8 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         look_ahead(call, values, last, keys);
         for (int b = 0; b < count; b++) {
             if (b == 1) keys.values = keys.next = {};  // they are near by now
+            const bool goes_on = call.k_direct && j0 + 2 * kTile<A> <= last;
+            if (b == count - 1 && !call.v && kTerms<A> == 1 && goes_on) keys.values = keys.behind(kTile<A>, p.k.width);
             if (moments)
                 step_any<A, true>(call, head, ways[b], keys, values, space);
             else if constexpr (kTerms<A> == 2)

@@ -125,9 +125,12 @@ struct Part {
     int64_t j0;
     int a, b;
     bool hides;         // some lane does not see some of these keys
-    int stretches = 0;  // 0: every vector sees all of it
-    Stretch stretch[64 / kKeysAtOnce] = {};
+    int stretches;  // 0: every vector sees all of it
+    Stretch stretch[64 / kKeysAtOnce];
 };
+
+// All n keys of a tile, of which every lane sees every key.
+QKV_INLINE Part whole_part(int64_t j0, int n) { return {j0, 0, n, false, 0, {}}; }
 
 // Cuts a part, kKeysAtOnce keys at a time, where other vectors begin to see or cease to.
 template <class A>
@@ -153,7 +156,12 @@ QKV_INLINE Part part_of(const Block<A>& block, int64_t j0, int n) {
     const int64_t a = block.first_min > j0 ? block.first_min - j0 : 0;
     const int64_t b = block.last_max - j0 < n ? block.last_max - j0 : n;
     const bool hides = block.first_max > j0 + a || block.last_min < j0 + b;
-    Part part{j0, int(a < n ? a : n), int(b > 0 ? b : 0), hides};
+    Part part;  // its stretches are not cleared: that would take longer than all the rest
+    part.j0 = j0;
+    part.a = int(a < n ? a : n);
+    part.b = int(b > 0 ? b : 0);
+    part.hides = hides;
+    part.stretches = 0;
     if (kTerms<A> == 1 && hides) cut(block, part);
     return part;
 }

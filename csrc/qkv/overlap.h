@@ -122,17 +122,12 @@ __attribute__((noinline)) void multiply_tile_over(const Keys<A>& keys, const Blo
 }
 
 template <class A>
-constexpr Part whole_tile() {
-    return {0, 0, kTile<A>, false, 0, {}};
-}
-
-template <class A>
 void finish_before(const Apply<A>& call, Before<A>& before, ApplySpace<A>& space) {
     if (!before.way) return;
-    Sums<A> sums{};
-    weigh_all<A, kGroups, false>(whole_tile<A>(), before.shift, before.scores, space.weights, sums);
+    Sums<A> sums;
+    weigh_all<A, kGroups, false>(whole_part(0, kTile<A>), before.shift, before.scores, space.weights, sums);
     add_sums<A, kGroups, false>(before.way->softmax, sums);
-    add_values<A, kGroups>(call, before.values, whole_tile<A>(), true, before.scores, space, true, before.keep, before.way->out,
+    add_values<A, kGroups>(call, before.values, whole_part(0, kTile<A>), true, before.scores, space, true, before.keep, before.way->out,
                          {});
     before.way = nullptr;
 }
@@ -152,7 +147,7 @@ __attribute__((noinline)) void step_over(const Apply<A>& call, int64_t head, Way
         Fading<A> old{before.scores, space.weights, before.shift, {}};
         multiply_tile_over<A, G, kSome>(keys, way.block, scores, largest, odd, old);
         add_sums<A, G, false>(before.way->softmax, old.sums);
-        add_values<A, G>(call, before.values, whole_tile<A>(), true, before.scores, space, true, before.keep, before.way->out,
+        add_values<A, G>(call, before.values, whole_part(0, kTile<A>), true, before.scores, space, true, before.keep, before.way->out,
                          {});
     } else {
         score_products<A, G>(way.block, call.problem.k.width, part, keys, space.score, largest, odd);

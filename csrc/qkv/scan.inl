@@ -30,8 +30,7 @@ struct Tallies {
     Vector<W>* bands;  // [n_bands][kGroups]
     Vector<W>* pairs;  // [n_pairs][kGroups]
     Mask<W>* own;      // the same: the tokens of the lanes
-    W** best;  // [n_tops][n][lanes], null where a list is long
-    Whole<W>** best_key;
+    TopTally<W>* tops;  // [n_tops]
     DistanceTally<W>* distances;  // [n_distances]
     W** bins;
     PixelRows<W>* pixels;  // [n_pictures]
@@ -45,14 +44,15 @@ void take_tallies(Arena& arena, const Scan& scan, Tallies<W>& tallies) {
     tallies.bands = arena.take<Vector<W>>(scan.n_bands * kGroups);
     tallies.pairs = arena.take<Vector<W>>(scan.n_pairs * kGroups);
     tallies.own = arena.take<Mask<W>>(scan.n_pairs * kGroups);
-    tallies.best = arena.take<W*>(scan.n_tops);
-    tallies.best_key = arena.take<Whole<W>*>(scan.n_tops);
+    tallies.tops = arena.take<TopTally<W>>(scan.n_tops);
     for (int n = 0; n < scan.n_tops; n++) {
-        const bool sorts = scan.tops[n].n <= kSorted;
-        W* best = sorts ? arena.take<W>(scan.tops[n].n * lanes) : nullptr;
-        Whole<W>* key = sorts ? arena.take<Whole<W>>(scan.tops[n].n * lanes) : nullptr;
-        if (real) tallies.best[n] = best;
-        if (real) tallies.best_key[n] = key;
+        TopTally<W> top{scan.tops[n].n, TopTally<W>::row_of(scan.tops[n].n), nullptr, nullptr, nullptr};
+        if (top.top <= kSorted) {
+            top.best = arena.take<W>(top.row * lanes);
+            top.key = arena.take<Whole<W>>(top.row * lanes);
+            top.least = arena.take<W>(lanes);
+        }
+        if (real) tallies.tops[n] = top;
     }
     tallies.pixels = arena.take<PixelRows<W>>(scan.n_pictures);
     tallies.shares = arena.take<W*>(scan.n_labels);
@@ -120,10 +120,7 @@ void begin_tallies(const ScanCall<A>& call, int64_t head, const Block<A>& block,
         for (int g = 0; g < kGroups; g++) tallies.pairs[n * kGroups + g] = Vector<W>{};
     }
     for (int n = 0; n < scan.n_tops; n++)
-        for (int64_t at = 0; tallies.best[n] && at < scan.tops[n].n * lanes; at++) {
-            tallies.best[n][at] = W(-1);
-            tallies.best_key[n][at] = -1;
-        }
+        if (tallies.tops[n].best) tallies.tops[n].begin();
     for (int n = 0; n < scan.n_distances; n++)
         tallies.distances[n].begin(tallies.bins[n], scan.distances[n].ahead + 1 + scan.distances[n].back);
     for (int n = 0; n < scan.n_pictures; n++)
@@ -150,7 +147,7 @@ __attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, 
     const int64_t row = head * p.rows.size() + block.row0 - p.rows.begin, place = head * call.stripes + stripe;
     const Weighed<W> tile{block.row0, block.rows, part, weight, hides ? space.seen : nullptr, counted.shares.any_nan, row};
     Tallies<W>& tallies = counted.tallies;
-    if (scan.mass || scan.squares || scan.slope || scan.largest) tallies.rows.template add<G>(tile);
+    if (scan.mass || scan.squares || scan.slope || scan.largest) tallies.rows.template add<G>(tile, scan);
     if (scan.received) add_columns<W, G>(tile, static_cast<W*>(scan.received) + place * p.n_k);
     for (int n = 0; n < scan.n_labels; n++) {
         if (tallies.shares[n])
@@ -174,8 +171,8 @@ __attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, 
         add_distances<W, G>(tile, scan.distances[n], scan.distances[n].offset[head], tallies.distances[n]);
     for (int n = 0; n < scan.n_tops; n++) {
         const Top& top = scan.tops[n];
-        if (tallies.best[n])
-            add_top<W, G>(tile, top.n, tallies.best[n], tallies.best_key[n]);
+        if (tallies.tops[n].best)
+            add_top<W, G>(tile, tallies.tops[n]);
         else
             add_long_top<W, G>(tile, top.n, static_cast<W*>(top.weight), top.key);
     }
@@ -194,10 +191,10 @@ void give_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const B
         for (int n = 0; n < scan.n_pairs; n++)
             static_cast<W*>(scan.pairs[n].mass)[row + lane] = tallies.pairs[n * kGroups + lane / VL][lane % VL];
         for (int n = 0; n < scan.n_tops; n++)
-            for (int64_t t = 0; tallies.best[n] && t < scan.tops[n].n; t++) {
-                const int64_t from = t * block.groups * VL + lane, to = (row + lane) * scan.tops[n].n + t;
-                static_cast<W*>(scan.tops[n].weight)[to] = tallies.best[n][from];
-                scan.tops[n].key[to] = tallies.best_key[n][from];
+            for (int64_t t = 0; tallies.tops[n].best && t < scan.tops[n].n; t++) {
+                const int64_t from = lane * tallies.tops[n].row + t, to = (row + lane) * scan.tops[n].n + t;
+                static_cast<W*>(scan.tops[n].weight)[to] = tallies.tops[n].best[from];
+                scan.tops[n].key[to] = tallies.tops[n].key[from];
             }
     }
     for (int n = 0; n < scan.n_labels; n++)
@@ -230,6 +227,7 @@ bool scan_blocks(const ScanCall<A>& call, int64_t head, int64_t stripe, int coun
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kScanTile ? p.n_k - j0 : kScanTile)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         for (int b = 0; b < count; b++) {
+            if (b == count - 1 && call.k_direct && j0 + 2 * kScanTile <= last) keys.values = keys.behind(kScanTile, p.k.width);
             Counted<A>& counted = space.counted[b];
             switch (counted.block.groups) {
                 case 1: scan_tile<A, 1>(call, head, stripe, counted, keys, space.score); break;

@@ -50,7 +50,13 @@ struct Keys {
     int64_t row;
     int64_t j0;
     int n;
-    Ahead values{}, next{};  // the values of these keys, and the keys of the next tile
+    Ahead values{}, next{};  // fetched while these keys are multiplied: their values; while those are: the next tile's keys
+
+    // The rows of the next tile, of numbers of a width.
+    Ahead behind(int tile, int64_t width) const {
+        const int64_t size = sizeof(Number<A>);
+        return {reinterpret_cast<const char*>(k + tile * row), row * size, width * size};
+    }
 };
 
 // multiply_keys for some of the vectors.

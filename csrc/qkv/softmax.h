@@ -44,7 +44,7 @@ struct Softmax {
 };
 
 // Keeps the largest raw score and its key. `raw` may hold cells that `scores` hides. `largest`, where there is one, is that of
-// the tile: few tiles have a larger score than all before.
+// the tile: few tiles have a larger score than all before, and there its key is looked for alone.
 template <class A, int G>
 QKV_INLINE void keep_largest(Softmax<A>& state, const Part& part, const Work<A>* raw, const Work<A>* scores,
                              const Vector<Work<A>>* largest) {
@@ -52,14 +52,21 @@ QKV_INLINE void keep_largest(Softmax<A>& state, const Part& part, const Work<A>*
     constexpr int VL = Lanes<W>::n;
     for (int g = 0; g < G; g++) {
         Vector<W> best = state.raw[g];
-        if (largest && !any(largest[g] > best)) continue;
         Mask<W> at{}, found{};
-        for (int j = part.a; j < part.b; j++) {
-            const Vector<W> x = load(raw + (j * G + g) * VL), seen = load(scores + (j * G + g) * VL);
-            const Mask<W> better = (x > best) & (seen != all(W(-__builtin_inf())));
-            best = select<W>(better, x, best);
-            at = better ? Mask<W>{} + j : at;
-            found |= better;
+        if (largest) {
+            found = largest[g] > best;
+            if (!any(found)) continue;
+            best = select<W>(found, largest[g], best);
+            for (int j = part.b - 1; j >= part.a; j--)  // the first of equal ones stays
+                at = load(raw + (j * G + g) * VL) == best ? Mask<W>{} + j : at;
+        } else {
+            for (int j = part.a; j < part.b; j++) {
+                const Vector<W> x = load(raw + (j * G + g) * VL), seen = load(scores + (j * G + g) * VL);
+                const Mask<W> better = (x > best) & (seen != all(W(-__builtin_inf())));
+                best = select<W>(better, x, best);
+                at = better ? Mask<W>{} + j : at;
+                found |= better;
+            }
         }
         state.raw[g] = best;
         for (int lane = 0; lane < VL; lane++)
@@ -71,21 +78,27 @@ QKV_INLINE void keep_largest(Softmax<A>& state, const Part& part, const Work<A>*
 template <class A>
 struct Sums {
     Vector<Work<A>> total[kGroups], moment[kGroups], rounded[kGroups];
+
+    __attribute__((always_inline)) Sums() {
+#pragma GCC unroll 3
+        for (int g = 0; g < kGroups; g++) total[g] = moment[g] = rounded[g] = Vector<Work<A>>{};
+    }
 };
 
-// exp(score − shift) for group g, which goes into the sums.
-template <class A, bool kMoments>
-QKV_INLINE Vector<Work<A>> take_weight(const Work<A>* score, Vector<Work<A>> shift, int g, Sums<A>& sums) {
+// The weights exp(score − shift) of n vectors, of keys and groups from `first` on, which go into the sums of their groups.
+template <class A, bool kMoments, int n>
+QKV_INLINE void take_weights(Vector<Work<A>> (&x)[n], int first, Sums<A>& sums) {
     typedef Work<A> W;
-    const Vector<W> x = load(score) - shift;
-    Vector<W> weight;
-    if constexpr (kTerms<A> == 1)
-        weight = exp_near(x);
-    else
-        weight = exp_by_table(x);
-    sums.total[g] += weight;
-    if (kMoments) sums.moment[g] += weight * larger(all(W(-2000)), x);  // 0 · −inf is not asked for
-    return weight;
+    Vector<W> weight[n];
+#pragma GCC unroll 3
+    for (int i = 0; i < n; i++) weight[i] = x[i];
+    exp_near(weight);
+#pragma GCC unroll 3
+    for (int i = 0; i < n; i++) {
+        sums.total[first + i] += weight[i];
+        if (kMoments) sums.moment[first + i] += weight[i] * larger(all(W(-2000)), x[i]);  // 0 · −inf is not asked for
+        x[i] = weight[i];
+    }
 }
 
 // The weights of two keys, which are multiplied together.
@@ -102,11 +115,13 @@ QKV_INLINE void weigh_some(int a, int b, const Vector<Work<A>>* shift, const Wor
                            Sums<A>& odds) {
     constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
     const auto weigh_key = [&](int j, Sums<A>& into) __attribute__((always_inline)) {
+        Vector<Work<A>> x[to - from];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) {
-            const int at = j * lanes + g * VL;
-            store(weights + at, g < from || g >= to ? Vector<Work<A>>{} : take_weight<A, kMoments>(scores + at, shift[g], g, into));
-        }
+        for (int g = from; g < to; g++) x[g - from] = load(scores + j * lanes + g * VL) - shift[g];
+        take_weights<A, kMoments>(x, from, into);
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++)
+            store(weights + j * lanes + g * VL, g < from || g >= to ? Vector<Work<A>>{} : x[g - from]);
     };
     int j = a;
     if (j % 2 && j < b) weigh_key(j++, odds);
@@ -118,7 +133,7 @@ template <class A, int G, bool kMoments>
 QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A>* scores, Query<A>* weights, Sums<A>& sums) {
     [[maybe_unused]] constexpr int VL = Lanes<Work<A>>::n, lanes = G * VL;
     if constexpr (kTerms<A> == 1) {
-        Sums<A> odds{};  // of every other key: shorter sums lose less
+        Sums<A> odds;  // of every other key: shorter sums lose less
         if (!part.stretches) weigh_some<A, G, kMoments, 0, G>(part.a, part.b, shift, scores, weights, sums, odds);
         for (int s = 0; s < part.stretches; s++)
             with_vectors<G>(part.stretch[s].from, part.stretch[s].to, [&](auto some) __attribute__((always_inline)) {
@@ -136,13 +151,16 @@ QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A
             if (part.b % 2) scores[part.b * lanes + lane] = -__builtin_inff();
         }
         for (int j = part.a / 2 * 2; j < part.b; j += 2) {
+            Vector<Work<A>> first[G], second[G];
 #pragma GCC unroll 3
             for (int g = 0; g < G; g++) {
-                const Work<A>* at = scores + j * lanes + g * VL;
-                const Vector<Work<A>> first = take_weight<A, kMoments>(at, shift[g], g, sums);
-                const Vector<Work<A>> second = take_weight<A, kMoments>(at + lanes, shift[g], g, sums);
-                take_pair(sums, g, first, second, weights + j / 2 * lanes + g * VL);
+                first[g] = load(scores + j * lanes + g * VL) - shift[g];
+                second[g] = load(scores + (j + 1) * lanes + g * VL) - shift[g];
             }
+            take_weights<A, kMoments>(first, 0, sums);
+            take_weights<A, kMoments>(second, 0, sums);
+#pragma GCC unroll 3
+            for (int g = 0; g < G; g++) take_pair(sums, g, first[g], second[g], weights + j / 2 * lanes + g * VL);
         }
     }
 }
@@ -195,7 +213,7 @@ template <class A, int G, bool kMoments>
 QKV_INLINE bool soften(Softmax<A>& state, const Part& part, const Vector<Work<A>>* largest, Work<A>* scores,
                        Query<A>* weights, Vector<Work<A>>* keep) {
     Vector<Work<A>> shift[G];
-    Sums<A> sums{};
+    Sums<A> sums;
     const bool rises = raise_peak<A, G, kMoments>(state, largest, keep, shift);
     weigh_all<A, G, kMoments>(part, shift, scores, weights, sums);
     add_sums<A, G, kMoments>(state, sums);

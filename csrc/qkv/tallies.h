@@ -31,26 +31,13 @@ struct RowTally {
         for (int g = 0; g < kGroups; g++) mass[g] = squares[g] = slope[g] = largest[g] = Vector<W>{};
     }
 
+    // Always the mass; what else comes by is taken where it is wanted.
     template <int G>
-    void add(const Weighed<W>& tile) {
-        constexpr int VL = Lanes<W>::n;
-        Vector<W> m[G], s[G], t[G], most[G];
-        for (int g = 0; g < G; g++) m[g] = s[g] = t[g] = most[g] = Vector<W>{};
-        for (int j = tile.part.a; j < tile.part.b; j++)
-#pragma GCC unroll 3
-            for (int g = 0; g < G; g++) {
-                const Vector<W> w = load(tile.weight + (j * G + g) * VL), rest = w - w * w;
-                m[g] += w;
-                s[g] += w * w;
-                t[g] += rest;
-                most[g] = larger(most[g], w);
-            }
-        for (int g = 0; g < G; g++) {
-            mass[g] += m[g];
-            squares[g] += s[g];
-            slope[g] += t[g];
-            largest[g] = larger(largest[g], most[g]);
-        }
+    void add(const Weighed<W>& tile, const Scan& scan) {
+        sum<G, false>(tile, mass, [](Vector<W> w) { return w; });
+        if (scan.squares) sum<G, false>(tile, squares, [](Vector<W> w) { return w * w; });
+        if (scan.slope) sum<G, false>(tile, slope, [](Vector<W> w) { return w - w * w; });
+        if (scan.largest) sum<G, true>(tile, largest, [](Vector<W> w) { return w; });
     }
 
     void give(const Scan& scan, int rows, int64_t row) const {
@@ -66,27 +53,47 @@ struct RowTally {
         put(scan.slope, slope);
         put(scan.largest, largest);
     }
+
+  private:
+    // Sums, or maxima, of something of each weight. Of even and odd keys apart, for each sum waits for the one before.
+    template <int G, bool kLargest, class Of>
+    QKV_INLINE void sum(const Weighed<W>& tile, Vector<W>* into, const Of& of) {
+        constexpr int VL = Lanes<W>::n;
+        const auto join = [](Vector<W> a, Vector<W> b) { return kLargest ? larger(a, b) : a + b; };
+        Vector<W> found[2][G] = {};
+        int j = tile.part.a;
+        for (; j + 1 < tile.part.b; j += 2)
+#pragma GCC unroll 6
+            for (int n = 0; n < 2 * G; n++) {
+                Vector<W>& to = found[n / G][n % G];
+                to = join(to, of(load(tile.weight + (j * G + n) * VL)));
+            }
+        for (int g = 0; g < G; g++) {
+            if (j < tile.part.b) found[0][g] = join(found[0][g], of(load(tile.weight + (j * G + g) * VL)));
+            into[g] = join(into[g], join(found[0][g], found[1][g]));
+        }
+    }
 };
 
 // column[j] += the weight that key j receives from the block
 template <class W, int G>
 void add_columns(const Weighed<W>& tile, W* column) {
     constexpr int VL = Lanes<W>::n;
-    for (int j = tile.part.a; j < tile.part.b; j += VL) {
+    W* to = column + tile.part.j0;
+    const auto sum_of = [&](int j) __attribute__((always_inline)) {
+        Vector<W> sum = load(tile.weight + j * G * VL);
+#pragma GCC unroll 2
+        for (int g = 1; g < G; g++) sum += load(tile.weight + (j * G + g) * VL);
+        return sum;
+    };
+    int j = tile.part.a;
+    for (; j + VL <= tile.part.b; j += VL) {
         Vector<W> sum[VL];
-        const int n = tile.part.b - j < VL ? tile.part.b - j : VL;
-        for (int i = 0; i < VL; i++) {
-            sum[i] = Vector<W>{};
-            if (i >= n) continue;
-            for (int g = 0; g < G; g++) sum[i] += load(tile.weight + ((j + i) * G + g) * VL);
-        }
-        const Vector<W> found = sum_lanes<W>(sum);
-        W* to = column + tile.part.j0 + j;
-        if (n == VL)
-            store(to, load(to) + found);
-        else
-            for (int i = 0; i < n; i++) to[i] += found[i];
+#pragma GCC unroll 16
+        for (int i = 0; i < VL; i++) sum[i] = sum_of(j + i);
+        store(to + j, load(to + j) + sum_lanes<W>(sum));
     }
+    for (; j < tile.part.b; j++) to[j] += sum_of_lanes<W>(sum_of(j));
 }
 
 // Calls flush(label, sums or maxima of each lane) for each label of the tile, its keys in order. Keys that nobody sees weigh 0.
@@ -244,63 +251,74 @@ void add_pairs(const Weighed<W>& tile, const Pairs& wanted, int64_t head, const 
     for (int g = 0; g < G; g++) mass[g] += sum[g];
 }
 
-// The largest weights of each lane, sorted, in vectors: [top][lanes] weights and keys. Equal ones: the lower key first.
+// The largest weights of each lane and their keys, sorted. Equal ones: the lower key first.
 constexpr int kSorted = 16;
 
-// Puts weights of one key where they belong in the lists of all lanes.
-template <class W, int G>
-void insert(Vector<W> w, Whole<W> key, int64_t top, W* best, Whole<W>* keys) {
-    constexpr int64_t row = G * Lanes<W>::n;
-    Mask<W> place = Mask<W>{} + key, moves{};  // what one displaces moves down, equal or not
-    for (int64_t t = 0; t < top; t++) {
-        const Vector<W> old = load(best + t * row);
-        const Mask<W> old_key = load_whole<W>(keys + t * row), better = moves | (w > old);
-        moves = better;
-        store(best + t * row, select<W>(better, w, old));
-        store_whole<W>(keys + t * row, better ? place : old_key);
-        w = select<W>(better, old, w);
-        place = better ? old_key : place;
-    }
-}
+template <class W>
+struct TopTally {
+    int64_t top, row;  // row: up to whole vectors
+    W* best;           // [lanes][row]; null where the list is long
+    Whole<W>* key;     // [lanes][row]
+    W* least;          // [lanes]: what a weight has to exceed
 
-// The same for one lane.
-template <class W, int G>
-QKV_INLINE void insert_one(W w, Whole<W> key, int64_t top, W* best, Whole<W>* keys) {
-    constexpr int64_t row = G * Lanes<W>::n;
-    int64_t t = top - 1;
-    for (; t > 0 && w > best[(t - 1) * row]; t--) {
-        best[t * row] = best[(t - 1) * row];
-        keys[t * row] = keys[(t - 1) * row];
+    static int64_t row_of(int64_t top) { return up_to(top, Lanes<W>::n); }
+    void begin() {
+        for (int64_t at = 0; at < kGroups * Lanes<W>::n * row; at++) best[at] = -1, key[at] = -1;
+        for (int lane = 0; lane < kGroups * Lanes<W>::n; lane++) least[lane] = -1;
     }
-    best[t * row] = w;
-    keys[t * row] = key;
-}
 
-template <class W, int G>
-void add_top(const Weighed<W>& tile, int64_t top, W* best, Whole<W>* key) {
-    constexpr int VL = Lanes<W>::n, few = 4;
-    const Vector<W> hidden = all(W(-1));
-    for (int g = 0; g < G; g++) {
-        W* own = best + g * VL;
-        Whole<W>* own_key = key + g * VL;
-        Vector<W> least = load(own + (top - 1) * G * VL);
-        for (int j = tile.part.a; j < tile.part.b; j++) {
-            Vector<W> w = load(tile.weight + (j * G + g) * VL);
-            if (tile.seen) w = select<W>(load(tile.seen + (j * G + g) * VL) != Vector<W>{}, w, hidden);
-            uint32_t better = lane_bits(w > least);
-            if (__builtin_expect(!better, 1)) continue;
-            const Whole<W> now = Whole<W>(tile.part.j0 + j);
-            if (__builtin_popcount(better) > few) {
-                insert<W, G>(w, now, top, own, own_key);
-            } else {
-                for (; better; better &= better - 1) {
-                    const int lane = __builtin_ctz(better);
-                    insert_one<W, G>(w[lane], now, top, own + lane, own_key + lane);
-                }
-            }
-            least = load(own + (top - 1) * G * VL);
+    // Puts a weight where it belongs; what it displaces moves down, equal or not. Without a branch, for none could be foretold.
+    void insert(int lane, W weight, Whole<W> at) {
+        constexpr int VL = Lanes<W>::n;
+        typedef typename Indices<VL>::type Each;
+        Vector<W> above = all(weight);
+        Mask<W> above_key = Mask<W>{} + at, above_stays = ~Mask<W>{};
+        for (int64_t n = lane * row; n < (lane + 1) * row; n += VL) {
+            const Vector<W> old = load(best + n), moved = behind<Vector<W>>(above, old, Each{});
+            const Mask<W> old_key = load_whole<W>(key + n), moved_key = behind<Mask<W>>(above_key, old_key, Each{});
+            const Mask<W> stays = old >= all(weight), before_stays = behind<Mask<W>>(above_stays, stays, Each{});
+            store(best + n, select<W>(stays, old, select<W>(before_stays, all(weight), moved)));
+            store_whole<W>(key + n, stays ? old_key : before_stays ? Mask<W>{} + at : moved_key);
+            above = old, above_key = old_key, above_stays = stays;
         }
+        least[lane] = best[lane * row + top - 1];
     }
+
+  private:
+    // All lanes of x but the last, behind the last one of `above`.
+    template <class V, int... I>
+    QKV_INLINE V behind(V above, V x, Index<I...>) {
+        constexpr int n = sizeof...(I);
+        return __builtin_shufflevector(above, x, (I + n - 1)...);
+    }
+};
+
+template <class W, int G>
+void add_top(const Weighed<W>& tile, TopTally<W>& tally) {
+    constexpr int VL = Lanes<W>::n, lanes = G * VL;
+    static_assert(lanes <= 64, "a bit for each lane");
+    Vector<W> least[G];
+    for (int g = 0; g < G; g++) least[g] = load(tally.least + g * VL);
+    uint64_t better[kScanTile];
+    int key[kScanTile], found = 0;  // few keys have a weight for a list: they are found first, and nothing waits for a branch
+    for (int j = tile.part.a; j < tile.part.b; j++) {
+        uint64_t bits = 0;
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) {
+            uint32_t more = bits_above(load(tile.weight + (j * G + g) * VL), least[g]);
+            if (tile.seen) more &= bits_above(load(tile.seen + (j * G + g) * VL), Vector<W>{});
+            bits |= uint64_t(more) << (g * VL);
+        }
+        better[found] = bits;
+        key[found] = j;
+        found += bits != 0;
+    }
+    for (int n = 0; n < found; n++)
+        for (uint64_t bits = better[n]; bits; bits &= bits - 1) {
+            const int lane = __builtin_ctzll(bits);
+            const W weight = tile.weight[key[n] * lanes + lane];
+            if (weight > tally.least[lane]) tally.insert(lane, weight, Whole<W>(tile.part.j0 + key[n]));
+        }
 }
 
 // The same for longer lists, row by row in the result: (rows, top), each kept sorted.

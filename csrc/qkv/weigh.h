@@ -46,9 +46,10 @@ void weigh_nan(const Shares<Work<A>>& shares, const Part& part, bool hides, Scor
         for (int g = 0; g < G; g++) {
             W* at = space.scores + (j * G + g) * VL;
             const Mask<W> seen = hides ? load(space.seen + (j * G + g) * VL) != zero : zero == zero;
-            const Vector<W> weight = exp_near(load(at) - shares.peak[g]) * shares.share[g];
+            Vector<W> weight[1] = {load(at) - shares.peak[g]};
+            exp_near(weight);
             const Mask<W> none = shares.share[g] == zero;  // where the score is NaN, so is the product
-            store(at, select<W>(shares.nan[g], select<W>(seen, nan, zero), select<W>(none, zero, weight)));
+            store(at, select<W>(shares.nan[g], select<W>(seen, nan, zero), select<W>(none, zero, weight[0] * shares.share[g])));
         }
 }
 
@@ -72,8 +73,12 @@ QKV_INLINE bool weigh(const Problem& p, int64_t head, const Block<A>& block, con
     }
     W* at = space.scores + part.a * G * VL;
     for (int j = part.a; j < part.b; j++, at += G * VL) {
+        Vector<W> x[G];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) store(at + g * VL, exp_near(load(at + g * VL) - peak[g]) * share[g]);
+        for (int g = 0; g < G; g++) x[g] = load(at + g * VL) - peak[g];
+        exp_near(x);
+#pragma GCC unroll 3
+        for (int g = 0; g < G; g++) store(at + g * VL, x[g] * share[g]);
     }
     return hides;
 }

@@ -27,7 +27,7 @@ struct Window {
 template <class A, int G>
 void score_all(const Window<A>& call, const Block<A>& block, const Keys<A>& keys, ScoreSpace<A>& space) {
     typedef Work<A> W;
-    const Part part{keys.j0, 0, keys.n, false};
+    const Part part = whole_part(keys.j0, keys.n);
     Vector<W> largest[G];
     Mask<W> odd[G];
     score_products<A, G>(block, call.problem.k.width, part, keys, space, largest, odd);

@@ -18,9 +18,9 @@ from qkv._progress import Work
 from qkv._typing import Array
 from qkv._visible_counts import Counts
 
-TILE = 32  # keys that the kernel weighs at once: kScanTile of csrc/qkv/scan.h
+TILE = 48  # keys that the kernel weighs at once: kScanTile of csrc/qkv/scan.h
 BLOCK = 48  # rows that it has in hand at most: stripes are whole blocks
-STRIPES = 64  # of a head, at most
+STRIPES = 32  # of a head, at most
 MEMORY = 1 << 25  # bytes of stripes at once, where more than one head has them
 
 
@@ -341,4 +341,5 @@ def _second_pass(here: Here, form: _kernel.Form, wants: list[Want], peak: Array,
     begun = {want: want.begin(here, task) for want in wants if not isinstance(want, Row)}
     core.scan(_kernel.chosen(), described.problem, np.ascontiguousarray(peak), np.ascontiguousarray(total), task)
     found: dict[Want, Any] = {want: by_name[want.name] for want in wants if isinstance(want, Row)}
-    return found | {want: want.end(here, each) for want, each in begun.items()}
+    # what a want has in stripes is let go of before the next one's whole is made
+    return found | {want: want.end(here, begun.pop(want)) for want in list(begun)}

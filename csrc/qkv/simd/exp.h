@@ -29,7 +29,7 @@ QKV_INLINE Vector<float> exp(Vector<float> x) {
 }
 
 #if defined(__AVX512F__)
-// The same with fewer multiplications, within 2 + 1.5 |x| ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What
+// The same with fewer multiplications, within 2 + 0.5 |x| ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What
 // adds, shifts and looks up does not take the units that multiply, which the kernels have too few of. In steps, so that
 // other work can be put between them. NaN gives 0.
 alignas(64) constexpr uint32_t kPowers[32] = {  // 2^(i / 32), its bits less i where `t` will add it
@@ -40,11 +40,11 @@ alignas(64) constexpr uint32_t kPowers[32] = {  // 2^(i / 32), its bits less i w
 struct ExpByTable {
     Vector<float> r, t, power;
 
-    __attribute__((always_inline)) void begin(Vector<float> x) { r = larger(x * all(1.44269504f), all(-127.0f)); }
+    __attribute__((always_inline)) void begin(Vector<float> x) { r = larger(x, all(-88.029692f)); }  // 2^-127: 0
     __attribute__((always_inline)) void split() {
-        const Vector<float> magic = all(393216.0f);  // 1.5 · 2^18: adding it leaves a multiple of 1/32
-        t = r + magic;
-        r -= t - magic;
+        const Vector<float> magic = all(393216.0f), unit = all(1.44269504f);  // 1.5 · 2^18: what is added to it leaves a
+        t = r * unit + magic;                                                 // multiple of 1/32
+        r = r * unit - (t - magic);
     }
     __attribute__((always_inline)) void look_up() {
         const __m512i low = _mm512_load_si512(kPowers), high = _mm512_load_si512(kPowers + 16);
@@ -53,47 +53,48 @@ struct ExpByTable {
     __attribute__((always_inline)) void raise() { r *= all(0.24022649f) * r + all(0.6931573f); }
     __attribute__((always_inline)) Vector<float> value() const { return power * r + power; }
 };
-QKV_INLINE Vector<float> exp_by_table(Vector<float> x) {
-    ExpByTable e;
-    e.begin(x);
-    e.split();
-    e.look_up();
-    e.raise();
-    return e.value();
-}
 #endif
 
-// exp of a score less its peak. Where x is large it loses 2e-8 · |x|, a part of what x has lost as a difference of rounded
-// scores; near 0, which is where weights are large, it is within 2 ulp. Exact at 0 and -inf.
-QKV_INLINE Vector<float> exp_near(Vector<float> x) {
-#if defined(__FMA__)
-    const Vector<float> unit = all(1.44269504f);
+// exp of scores less their peak, n vectors of them: step by step side by side, for each step waits for the one before. Where
+// x is large it loses 3e-8 · |x|, a part of what x has lost as a difference of rounded scores; near 0, which is where
+// weights are large, it is within 2 ulp. Exact at 0 and -inf.
+template <int n>
+QKV_INLINE void exp_near(Vector<float> (&x)[n]) {
 #if defined(__AVX512F__)
-    const Vector<float> magic = all(393216.0f);
-    ExpByTable e;
-    e.t = x * unit + magic;
-    e.r = x * unit - (e.t - magic);
-    e.look_up();
-    e.r *= (all(0.05550411f) * e.r + all(0.24022651f)) * e.r + all(0.69314718f);
-    const Vector<float> value = e.value();
+    ExpByTable e[n];
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) e[i].begin(x[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) e[i].split();
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) e[i].look_up();
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) e[i].raise();
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) x[i] = e[i].value();
+#elif defined(__FMA__)
+    const Vector<float> magic = all(12582912.0f), unit = all(1.44269504f);
+    for (int i = 0; i < n; i++) {
+        const Vector<float> t = x[i] * unit + magic, r = x[i] * unit - (t - magic);
+        Vector<float> p = all(0.00015353362f);  // 2^r, of degree 6
+        p = p * r + all(0.0013398875f);
+        p = p * r + all(0.009618437f);
+        p = p * r + all(0.055503324f);
+        p = p * r + all(0.24022648f);
+        p = p * r + all(0.69314718f);
+        p = p * r + all(1.0f);
+        const Vector<float> value = (Vector<float>)(((Mask<float>)t << 23) + (Mask<float>)p);
+        x[i] = select<float>(x[i] < all(-87.3f), Vector<float>{}, value);
+    }
 #else
-    const Vector<float> magic = all(12582912.0f), t = x * unit + magic, r = x * unit - (t - magic);
-    Vector<float> p = all(0.00015353362f);  // 2^r, of degree 6
-    p = p * r + all(0.0013398875f);
-    p = p * r + all(0.009618437f);
-    p = p * r + all(0.055503324f);
-    p = p * r + all(0.24022648f);
-    p = p * r + all(0.69314718f);
-    p = p * r + all(1.0f);
-    const Vector<float> value = (Vector<float>)(((Mask<float>)t << 23) + (Mask<float>)p);
-#endif
-    return select<float>(x < all(-87.3f), Vector<float>{}, value);
-#else
-    return exp(x);  // a product that is rounded before it is taken away would lose too much
+    for (int i = 0; i < n; i++) x[i] = exp(x[i]);  // a product that is rounded before it is taken away would lose too much
 #endif
 }
 QKV_INLINE Vector<double> exp(Vector<double> x);
-QKV_INLINE Vector<double> exp_near(Vector<double> x) { return exp(x); }
+template <int n>
+QKV_INLINE void exp_near(Vector<double> (&x)[n]) {
+    for (int i = 0; i < n; i++) x[i] = exp(x[i]);
+}
 
 // double: the series 1 / k! to degree 13, whose rest on [-ln2/2, ln2/2] is below 5e-18.
 QKV_INLINE Vector<double> exp(Vector<double> x) {

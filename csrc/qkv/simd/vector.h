@@ -214,7 +214,7 @@ QKV_INLINE bool any(M mask) {
 #endif
 }
 
-// A bit for each lane whose mask is set, lane 0 lowest.
+// A bit for each lane whose mask is set, lane 0 lowest; and for each lane in which a > b, which AVX-512 has in a step.
 QKV_INLINE uint32_t lane_bits(Mask<float> mask) {
 #if defined(__AVX512F__)
     return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask);
@@ -235,6 +235,20 @@ QKV_INLINE uint32_t lane_bits(Mask<double> mask) {
     uint32_t bits = 0;
     for (int i = 0; i < Lanes<double>::n; i++) bits |= uint32_t(mask[i] != 0) << i;
     return bits;
+#endif
+}
+QKV_INLINE uint32_t bits_above(Vector<float> a, Vector<float> b) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+#else
+    return lane_bits(a > b);
+#endif
+}
+QKV_INLINE uint32_t bits_above(Vector<double> a, Vector<double> b) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_GT_OQ);
+#else
+    return lane_bits(a > b);
 #endif
 }
 

@@ -1,6 +1,7 @@
 """How the weight of a query is spread over the keys."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -173,9 +174,13 @@ HIDDEN = -1.0  # below every weight, so that a visible key of weight 0 comes bef
 class _Top(Tally):
     def __init__(self, k: int, span: Span) -> None:
         self._k, self._span = k, span
-        self._weight = np.full((span.heads, span.n_q, k), HIDDEN, span.work)
-        self._key = np.full((span.heads, span.n_q, k), -1, np.int64)
         self._sum = np.zeros((span.heads, span.n_q), span.work)
+
+    @cached_property
+    def _lists(self) -> tuple[Array, Array]:
+        """Weights and keys, (heads, n_q, k): made for the walk alone, for a kernel brings its own."""
+        shape = (self._span.heads, self._span.n_q, self._k)
+        return np.full(shape, HIDDEN, self._span.work), np.full(shape, -1, np.int64)
 
     def rows(self, place: slice, rows: slice, sums: Rows) -> None:
         undefined = np.isnan(sums.total[..., 0])
@@ -186,7 +191,7 @@ class _Top(Tally):
         total = self._sum[place, rows]
         total += weight.sum(axis=-1)
         seen = weight if scores.visible is None else np.where(scores.visible, weight, HIDDEN)
-        best, best_key = self._weight[place, rows], self._key[place, rows]
+        best, best_key = (each[place, rows] for each in self._lists)
         # keys come in order, so a tie with what is there already changes nothing
         better = seen.max(axis=-1) > best[..., -1]
         new = seen[better]
@@ -201,11 +206,12 @@ class _Top(Tally):
         return TopOfKeys(self._k), Row("mass")
 
     def take(self, heads: Array, *found: Any) -> None:
-        (self._weight, self._key), self._sum = found
+        self._lists, self._sum = found
 
     def result(self) -> Top:
-        nothing = self._weight == HIDDEN
-        weight, key = np.where(nothing, 0, self._weight), np.where(nothing, -1, self._key)
+        weight, key = self._lists
+        nothing = weight == HIDDEN
+        weight, key = np.where(nothing, 0, weight), np.where(nothing, -1, key)
         undefined = np.isnan(self._sum)
         weight[undefined], key[undefined] = np.nan, -1
         rest = np.maximum(self._sum - weight.sum(axis=-1), 0)
