@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import machine
+from causes import cause_of
 from groups import Figure
 
 Key = tuple[str, str, str]  # table, row, dtype
@@ -76,7 +77,7 @@ def cell(figure: Figure, value: Value | None) -> str:
 
 
 def table(figures: list[Figure], found: dict[Key, dict[int, Value]], threads: list[int]) -> Iterator[str]:
-    """One table in Markdown, its columns as wide as their cells, and below it why figures are missing."""
+    """A table in Markdown, its columns as wide as their cells, and below it why figures are missing or miss goals."""
     heads = ["", "dtype", "goal", *(f"{n} thread{'s' * (n > 1)}" for n in threads)]
     rows, causes = [heads], []
     for figure in figures:
@@ -87,6 +88,11 @@ def table(figures: list[Figure], found: dict[Key, dict[int, Value]], threads: li
     wide = [max(len(row[at]) for row in rows) for at in range(len(heads))]
     lines = ["| " + " | ".join(each.ljust(n) for each, n in zip(row, wide, strict=True)) + " |" for row in rows]
     yield from (lines[0], "|" + "|".join("-" * (n + 2) for n in wide) + "|", *lines[1:])
+    missed: dict[str, list[str]] = {}
+    for figure in figures:
+        if any(met(figure, each) is False for each in found.get(figure[:3], {}).values()):
+            missed.setdefault(cause_of(figure), []).append(f"{figure.row}, {figure.dtype}")
+    causes += [f"- missed: {'; '.join(rows)}. {why}" for why, rows in missed.items()]
     if causes:
         yield from ("", *causes)
 

@@ -20,7 +20,7 @@ OURS = {path.stem for path in BENCH.glob("*.py")}
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The modules of the folder, which import each other by their bare names."""
     monkeypatch.syspath_prepend(str(BENCH))
-    yield SimpleNamespace(**{name: import_module(name) for name in ("groups", "page", "tables", "turns")})
+    yield SimpleNamespace(**{name: import_module(name) for name in ("causes", "groups", "page", "tables", "turns")})
     for name in OURS:
         sys.modules.pop(name, None)
 
@@ -33,7 +33,8 @@ def figure(bench: Any, **how: Any) -> Any:
 def test_a_missed_goal_stands_beside_what_was_measured(bench: Any) -> None:
     missed, reached = figure(bench, goal=2.0), figure(bench, row="another", goal=2.0, at_most=True)
     found = {each[:3]: {1: bench.page.Value(1.5, 0.04)} for each in (missed, reached)}
-    first, second = list(bench.page.table([missed, reached], found, [1]))[2:]
+    first, second, _, why = list(bench.page.table([missed, reached], found, [1]))[2:]
+    assert why == "- missed: a row, float32. Its cause was not measured."
     assert "≥ 2" in first and "1.5 ± 4 %, **missed**" in first
     assert "≤ 2" in second and "1.5 ± 4 %" in second and "missed" not in second
 
@@ -76,6 +77,11 @@ def test_every_group_has_a_name_and_every_figure_a_place_of_its_own(bench: Any) 
     assert len({group.name for group in known}) == len(known)
     places = [each[:3] for group in known for each in group.figures]
     assert len(set(places)) == len(places)
+
+
+def test_every_cause_is_that_of_a_figure_with_a_goal(bench: Any) -> None:
+    known = [each for group in bench.groups.groups() for each in group.figures if each.goal is not None]
+    assert {bench.causes.cause_of(each) for each in known} >= {each.said for each in bench.causes.CAUSES}
 
 
 def test_the_command_prints_its_table() -> None:

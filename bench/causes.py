@@ -1,0 +1,105 @@
+"""Why goals are missed, as far as it was measured: what `page.py` writes beneath a table whose figures miss them.
+
+Shares of time are those of `perf record` on one thread of an AMD EPYC with AVX-512 and vdpbf16ps; others are from
+alternating runs in processor time. A cause is written only while its figure misses.
+"""
+
+from typing import NamedTuple
+
+from groups import Figure
+
+
+class Cause(NamedTuple):
+    """Of the figures whose table and row begin so, of this dtype or of all."""
+
+    table: str
+    row: str
+    dtype: str
+    said: str
+
+
+CAUSES = [
+    Cause(
+        "Share of the peak",
+        "(1, 8, 2048",
+        "float32",
+        "88 % of the time goes to the two products, which run as fast as the loop of the peak. Exponentials "
+        "take 5 %, the largest score and the search for NaN 1 %, bringing queries and outputs into order 2 %."
+        " An exponential is 13 instructions, 5 of them on the units that multiply: even among the products it"
+        " would take most of its time.",
+    ),
+    Cause(
+        "Share of the peak",
+        "(1, 8, 2048",
+        "bfloat16",
+        "The first product, with the exponentials of another tile between its instructions, takes 15 % longer"
+        " than the second; laying values side by side in pairs and clearing sums takes 4 %, the rest of a "
+        "step 3 %.",
+    ),
+    Cause(
+        "Share of the peak",
+        "(1, 8, 512",
+        "float32",
+        "The products take 80 % of the time, and 3 % of what they compute is hidden: no vector of 16 queries "
+        "ends in its middle. A query meets 256 keys on average, so bringing queries and outputs into order "
+        "takes as much as 10 %, exponentials 4 %.",
+    ),
+    Cause(
+        "Share of the peak",
+        "(1, 12, 196",
+        "float32",
+        "196 queries fill 13 vectors of 16, so 6 % of the products are of no query. The products take 82 % of"
+        " the time, bringing queries and outputs into order 9 %, exponentials 5 %.",
+    ),
+    Cause(
+        "Beside other libraries",
+        "torch SDPA",
+        "",
+        "It misses by what qkv lacks to the peak: see the table of peaks.",
+    ),
+    Cause(
+        "Beside other libraries: (1, 12, 196",
+        "",
+        "float32",
+        "It misses by what qkv lacks to the peak, in vectors that 196 queries do not fill and in bringing "
+        "them into order: see the table of peaks.",
+    ),
+    Cause(
+        "Share of reading alone",
+        "",
+        "",
+        "A block of keys is followed by its values, so reading goes back and forth between two places. And "
+        "computing is not free: out of the second cache the loops take 47 GB/s, where reading alone takes 61.",
+    ),
+    Cause(
+        "Measures beside",
+        "output, entropy",
+        "",
+        "Entropy is another product and a comparison for each weight, 2 to 3 % of A @ v; the key of the "
+        "largest score is looked for in each tile that has a larger one than all before, which takes 2 % "
+        "more.",
+    ),
+    Cause(
+        "Measures beside",
+        "the second pass",
+        "",
+        "The weights alone, which are the scores again and their exponentials, are 0.53 of A @ v. Each "
+        "measure then reads every weight once more: distance, the two pictures and top(8) take 0.05 each, "
+        "saturation and mass by row 0.03, labels, pairs of tokens and received 0.05, NumPy around them 0.05.",
+    ),
+    Cause(
+        "The AVX2 build",
+        "a call of",
+        "",
+        "It is as far from its goal as its quartiles are apart.",
+    ),
+]
+
+
+def cause_of(figure: Figure) -> str:
+    """The first cause that is told of a figure, or that none is known."""
+    for cause in CAUSES:
+        begins = figure.table.startswith(cause.table) and figure.row.startswith(cause.row)
+        if begins and cause.dtype in ("", figure.dtype):
+            return cause.said
+    return "Its cause was not measured."
