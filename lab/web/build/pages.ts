@@ -67,9 +67,9 @@ export function pages(): Page[] {
   return [
     { file: "index.html", view: "Home", slug: "", title: "qkv lab", description: home, part: "home", read: [] },
     ...essay.map(([file, view, title, description]): Page => ({ file: `${file}.html`, view: `read/${view}`, slug: "", title, description, part: "read", read: [] })),
-    { file: "learn.html", view: "learn/Chapter", slug: "", title: "Learn", description: `${lessons.length} lessons: predict, compute by hand, write it in Python, and have it checked.`, part: "learn", read: [] },
+    { file: "learn.html", view: "learn/Chapter", slug: "", title: "All lessons", description: `${lessons.length} lessons: predict, compute by hand, write it in Python, and have it checked.`, part: "learn", read: [] },
     ...lessons.map(({ slug, heading }): Page => ({ file: `lesson-${slug}.html`, view: "learn/Lesson", slug, title: heading.title, description: heading.summary, part: "learn", read: partsOf(heading) })),
-    { file: "cards.html", view: "cards/Cards", slug: "", title: "Cards", description: `${cards.length} ideas of attention, each in three depths.`, part: "cards", read: [] },
+    { file: "cards.html", view: "cards/Cards", slug: "", title: "All cards", description: `${cards.length} ideas of attention, each in three depths.`, part: "cards", read: [] },
     ...cards.map(({ slug, heading }): Page => ({ file: `card-${slug}.html`, view: "cards/Card", slug, title: heading.title, description: heading.summary, part: "cards", read: partsOf(heading) })),
     { file: "test.html", view: "cards/Test", slug: "", title: "Test", description: "A test drawn from all cards; every answer explains itself.", part: "cards", read: [] },
   ];
