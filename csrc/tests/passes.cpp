@@ -92,6 +92,20 @@ void check_transposed(const Kernel& kernel, const Made& made, const Truth& truth
     }
 }
 
+// A number of an array becomes NaN, or ±inf.
+void spoil(Array& array, int64_t head, int64_t i, int64_t channel, bool nan) {
+    const Rows& rows = array.rows;
+    char* to = const_cast<char*>(rows.data) + array.at[size_t(head)] + rows.row * i + rows.column * channel;
+    const double wide = nan ? NAN : below(2) ? INFINITY : -INFINITY;
+    const float single = float(wide);
+    const int sign = wide < 0 ? 0x8000 : 0, exponent = rows.dtype == DType::f16 ? 0x7c00 : 0x7f80;
+    const uint16_t half = uint16_t(sign | exponent | (nan ? 0x7f : 0));
+    const void* from = &half;
+    if (rows.dtype == DType::f64) from = &wide;
+    if (rows.dtype == DType::f32) from = &single;
+    std::memcpy(to, from, size_t(size_of(rows.dtype)));
+}
+
 // Keys with NaN or an infinity: the rows that see one say so, and the others keep their bits in every pass.
 template <class W>
 void check_spoiled(const Kernel& kernel, Made& made, const RowsFound<W>& before, const Everything<W>& scanned, Everything<W> again,
