@@ -7,7 +7,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -16,6 +16,12 @@ import numpy as np
 import pytest
 
 SITE = Path(__file__).parents[1] / "src" / "qkv_lab" / "site"
+NO_PYTHON = """
+    const Real = Worker;
+    globalThis.Worker = function (address, options) {
+        return /\\/worker-[^/]*$/.test(address) ? {postMessage() {}, terminate() {}} : new Real(address, options);
+    };
+"""
 DESKTOP = {"width": 1280, "height": 900}
 SMALL = 0.005  # what the site writes as "<.01"
 
@@ -47,17 +53,21 @@ def served(folder: Path) -> Iterator[str]:
 
 
 class Visitor:
-    """One browser's page of the site, which hears of all that it asks for and all that it complains of."""
+    """One browser's page of the site, which hears of all that it asks for and all that it complains of.
 
-    def __init__(self, chromium: Any, site: str, **options: Any) -> None:
+    Without Python the pages of lessons wait for it for ever: it is most of their work, and few tests need it.
+    """
+
+    def __init__(self, chromium: Any, site: str, *, python: bool = True, **options: Any) -> None:
         options = {"viewport": DESKTOP, **options}
         origin = urlsplit(site)._replace(path="", query="").geturl()
         self._context = chromium.new_context(base_url=origin, reduced_motion="reduce", **options)
         self._own = (f"{origin}/", "data:", f"blob:{origin}/")
         self._wrong: list[str] = []
+        if not python:
+            self._context.add_init_script(NO_PYTHON)
         self.page = self._context.new_page()
         self._devtools = self._context.new_cdp_session(self.page)
-        self._devtools.send("Page.enable")
         self._context.on("request", self._request)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self._wrong.append(str(error)))
@@ -76,11 +86,6 @@ class Visitor:
         """What was wrong since it was asked last: requests to the outside, errors and warnings in the console."""
         wrong, self._wrong = self._wrong, []
         return wrong
-
-    def before_each_page(self, script: str) -> Callable[[], None]:
-        """Runs a script before those of each page that is opened; what comes back takes it away again."""
-        added = self._devtools.send("Page.addScriptToEvaluateOnNewDocument", {"source": script})
-        return lambda: self._devtools.send("Page.removeScriptToEvaluateOnNewDocument", added)
 
     def forget(self) -> None:
         """Leaves the page and all that it kept, for a desktop's in light."""

@@ -12,6 +12,13 @@ from browsing import SITE, Visitor, missing
 # No name of the outside is ever found; what a page asks for there fails, and is heard of.
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
+BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+)  # the first does the least besides
+
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
@@ -30,8 +37,8 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium, without a window."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """Chromium, without a window."""
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         missing("no Chromium here: apt-get install chromium")
     try:
@@ -47,7 +54,7 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def visitor(chromium: Any, site: str) -> Iterator[Visitor]:
     """A desktop's browser for all tests: what it has loaded once, it keeps."""
-    visitor = Visitor(chromium, site)
+    visitor = Visitor(chromium, site, rests=False)
     yield visitor
     visitor.close()
 

@@ -1,51 +1,32 @@
 """The lesson page: typed answers, and code that is run, stopped and judged."""
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from browsing import SITE, watched
+from browsing import SITE, served, watched
 from learning import BOOT, LESSON, SOLUTION, check, kept, opened, run, says, write
 
 MUTANTS = sorted((LESSON / "mutants").glob("*.py"), key=lambda path: path.name)
+EARLY = "import numpy as np\nprint(np.array([1, 2]) @ np.array([[1, 0], [1, 1]]))"
 SWALLOWS = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """The server of the standard library, without its log."""
-
-    extensions_map: ClassVar = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture
 def plain(chromium: Any) -> Iterator[Any]:
     """A page from a plain file server, which sends none of the headers that isolate a page."""
-    handler = functools.partial(Quiet, directory=SITE)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with watched(chromium, f"http://127.0.0.1:{server.server_port}/") as page:
-            yield page
-        server.shutdown()
-
-
-@pytest.fixture
-def lesson(page: Any) -> Any:
-    return opened(page)
+    with served(SITE) as address, watched(chromium, address) as page:
+        yield page
 
 
 @pytest.fixture(scope="module")
 def warm(chromium: Any, site: str) -> Iterator[Any]:
     """One page for many programs, so that Python starts once; each test leaves it idle."""
-    with watched(chromium, site, viewport={"width": 1280, "height": 900}) as page:
+    with watched(chromium, site) as page:
         opened(page)
-        run(page, "print('ready')", "Ran in", BOOT)
+        page.get_by_role("progressbar").wait_for()  # it starts by itself, once the page is at rest
+        assert run(page, EARLY, "Ran in", BOOT).strip() == "[3 2]"  # code that comes before it is there waits for it
         yield page
 
 
@@ -85,11 +66,6 @@ def test_a_typed_answer_is_read_and_judged(warm: Any, label: str, text: str, sai
 
 
 # ---- Part 2: code --------------------------------------------------------------------------------------------
-
-
-def test_code_that_is_run_before_python_is_there_waits_for_it(lesson: Any) -> None:
-    printed = run(lesson, "import numpy as np\nprint(np.array([1, 2]) @ np.array([[1, 0], [1, 1]]))", "Ran in", BOOT)
-    assert printed.strip() == "[3 2]"
 
 
 def test_output_comes_while_a_program_runs(warm: Any) -> None:
@@ -155,9 +131,23 @@ def test_a_program_reaches_no_network(warm: Any) -> None:
         "from pyodide.http import open_url; open_url('/x')",
         "from pyodide.code import run_js; run_js('1')",
         "import pyodide_js; pyodide_js.constructor.constructor('return 1')()",
+        "from js import postMessage",
+        "import micropip",
+        "import subprocess; subprocess.run(['ls'])",
+        "import socket; socket.socket().connect(('127.0.0.1', 80))",
         "import urllib.request; urllib.request.urlopen('http://127.0.0.1/')",
     ):
         run(warm, source, "error in line 1")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import json\njson.dumps = lambda *_, **__: '{\"ok\": true}'", "import os\nos._exit(3)"],
+    ids=["lies about itself", "ends Python"],
+)
+def test_a_program_that_breaks_its_python_gets_another_one(warm: Any, source: str) -> None:
+    run(warm, source, "Python broke down and starts again", BOOT)
+    assert run(warm, "print(4)", "Ran in", BOOT).strip() == "4"
 
 
 def test_a_loop_is_interrupted_and_python_lives_on(warm: Any) -> None:

@@ -29,17 +29,12 @@ FOCUSED = """() => {
 
 @pytest.fixture(scope="module", params=PAGES)
 def opened(request: pytest.FixtureRequest, visitor: Visitor) -> Iterator[Any]:
-    """Each page in turn, loaded once for all tests of it, when it shows its heading and all that it asked for has come.
-
-    It never comes to rest, so that no lesson starts Python, which would be most of the work.
-    """
-    rest = visitor.before_each_page("globalThis.requestIdleCallback = () => 0")
+    """Each page in turn, loaded once for all tests of it, when it shows its heading and all that it asked for has come."""
     visitor.page.goto(f"/{request.param}")
     visitor.page.get_by_role("heading", level=1).wait_for()
     visitor.page.wait_for_load_state("networkidle")
     visitor.page.evaluate("document.fonts.ready")
     yield visitor.page
-    rest()
     visitor.forget()
     assert not (wrong := visitor.complaints()), wrong
 

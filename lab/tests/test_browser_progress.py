@@ -56,7 +56,7 @@ def test_progress_goes_to_another_browser_and_loses_nothing_there(
         lesson.get_by_role("button", name="Save to a file").click()
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
-    with watched(chromium, site) as other:
+    with watched(chromium, site, rests=False) as other:
         other.goto(PAGE)
         write(other, "x = 'written here'")
         other.wait_for_function("() => localStorage.getItem('qkv.progress')?.includes('written here')")

@@ -26,7 +26,7 @@ export interface Verdict {
   slip: { name: string; why: string } | null;
 }
 
-/** What judge.py says of a program. */
+/** What the judge says of a program. */
 export interface Report {
   ok: boolean;
   output: string;
@@ -37,6 +37,22 @@ export interface Report {
 export interface Ran {
   error: Fault | null;
 }
+
+type Table = Record<string, unknown>;
+const isTable = (value: unknown): value is Table => typeof value === "object" && value !== null;
+const texts = (value: Table, ...names: string[]): boolean => names.every((name) => typeof value[name] === "string");
+const isLine = (value: unknown): boolean => value === null || Number.isInteger(value);
+
+const isFault = (value: unknown): boolean => value === null || (isTable(value) && texts(value, "type", "message", "traceback") && isLine(value.line));
+const isFailure = (value: unknown): boolean => value === null || (isTable(value) && texts(value, "label", "call", "expected", "got", "problem") && isLine(value.line));
+const isSlip = (value: unknown): boolean => value === null || (isTable(value) && texts(value, "name", "why"));
+const isVerdict = (value: unknown): boolean =>
+  isTable(value) && texts(value, "name") && typeof value.ok === "boolean" && Number.isInteger(value.cases) && isFailure(value.failed) && isSlip(value.slip);
+
+/** Whether an answer has the form of one: a program may have changed what writes it, and the page must not break of that. */
+export const isRan = (value: unknown): value is Ran => isTable(value) && isFault(value.error);
+export const isReport = (value: unknown): value is Report =>
+  isTable(value) && isRan(value) && texts(value, "output") && typeof value.ok === "boolean" && Array.isArray(value.functions) && value.functions.every(isVerdict);
 
 export type Job = { kind: "run"; id: number; code: string } | { kind: "judge"; id: number; code: string; files: Record<string, string>; seed: number };
 

@@ -1,6 +1,6 @@
 /** Python, away from the page: Pyodide with NumPy. One job at a time; no network from inside. */
 import type { PyodideAPI } from "pyodide";
-import type { Begin, FromWorker, Job, ToWorker } from "./messages.ts";
+import { type Begin, type FromWorker, type Job, type Ran, type Report, type ToWorker, isRan, isReport } from "./messages.ts";
 import start from "./start.py?raw";
 
 const judge = import.meta.glob<string>("../../../src/qkv_lab/judge/*.py", { query: "?raw", import: "default", eager: true });
@@ -77,12 +77,17 @@ async function load({ base, interrupt }: Begin): Promise<Ways> {
 
 const interrupted = (error: unknown): boolean => error instanceof Error && "type" in error && error.type === "KeyboardInterrupt";
 
+function result(ways: Ways, job: Job): Ran | Report {
+  const told = job.kind === "run" ? { error: JSON.parse(ways.run(job.code)) } : JSON.parse(ways.check(job.code, JSON.stringify(job.files), job.seed));
+  if (!(job.kind === "run" ? isRan : isReport)(told)) throw new Error("Its answer can't be read.");
+  return told;
+}
+
 function work(job: Job): void {
   if (!ways) return;
   [now, room] = [job.id, MOST_OUTPUT];
   try {
-    const result = job.kind === "run" ? { error: JSON.parse(ways.run(job.code)) } : JSON.parse(ways.check(job.code, JSON.stringify(job.files), job.seed));
-    tell({ kind: "done", id: job.id, result });
+    tell({ kind: "done", id: job.id, result: result(ways, job) });
   } catch (error) {
     if (interrupted(error)) tell({ kind: "interrupted", id: job.id });
     else tell({ kind: "broken", what: String(error) });
