@@ -11,13 +11,8 @@ from browsing import SITE, Visitor, missing
 
 # No name of the outside is ever found; what a page asks for there fails, and is heard of.
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-
-BROWSERS = (
-    "chromium-headless-shell",
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-)  # the first does the least besides
+# The first does least besides: it has no window.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +49,7 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def visitor(chromium: Any, site: str) -> Iterator[Visitor]:
     """A desktop's browser for all tests: what it has loaded once, it keeps."""
-    visitor = Visitor(chromium, site, rests=False)
+    visitor = Visitor(chromium, site, python=False)
     yield visitor
     visitor.close()
 

@@ -29,7 +29,7 @@ FOCUSED = """() => {
 
 @pytest.fixture(scope="module", params=PAGES)
 def opened(request: pytest.FixtureRequest, visitor: Visitor) -> Iterator[Any]:
-    """Each page in turn, loaded once for all tests of it, when it shows its heading and all that it asked for has come."""
+    """Each page in turn, loaded once for all tests of it, with its heading and all that it asked for."""
     visitor.page.goto(f"/{request.param}")
     visitor.page.get_by_role("heading", level=1).wait_for()
     visitor.page.wait_for_load_state("networkidle")

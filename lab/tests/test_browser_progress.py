@@ -1,6 +1,6 @@
 """Progress in the lessons: kept, taken along, brought in, deleted; and a whole lesson by keyboard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,12 @@ from learning import BOOT, PAGE, SOLUTION, kept, opened, says, write
 @pytest.fixture
 def lesson(page: Any) -> Any:
     return opened(page)
+
+
+@pytest.fixture
+def with_python(chromium: Any, site: str) -> Iterator[Any]:
+    with watched(chromium, site) as page:
+        yield page
 
 
 # ---- Progress ------------------------------------------------------------------------------------------------
@@ -56,7 +62,7 @@ def test_progress_goes_to_another_browser_and_loses_nothing_there(
         lesson.get_by_role("button", name="Save to a file").click()
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
-    with watched(chromium, site, rests=False) as other:
+    with watched(chromium, site, python=False) as other:
         other.goto(PAGE)
         write(other, "x = 'written here'")
         other.wait_for_function("() => localStorage.getItem('qkv.progress')?.includes('written here')")
@@ -99,7 +105,8 @@ def tab_to(page: Any, holds: Callable[[str], bool], most: int = 60) -> None:
     raise AssertionError("Tab never gets there")
 
 
-def test_a_lesson_is_done_without_a_mouse(lesson: Any) -> None:
+def test_a_lesson_is_done_without_a_mouse(with_python: Any) -> None:
+    lesson = opened(with_python)
     tab_to(lesson, lambda name: name == "x[0]")
     lesson.keyboard.press("ArrowRight")
     figure = lesson.get_by_role("figure")
