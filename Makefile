@@ -165,11 +165,11 @@ no-node:
 	@echo 'There is no npm here, so the pages of the lab are not built, and not tested; on Debian and Ubuntu: apt install nodejs npm' >&2
 
 chromium:
-	@found() { command -v chromium || command -v chromium-browser || command -v google-chrome; }; found >/dev/null && exit; \
+	@found() { command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome; }; found >/dev/null && exit; \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	        echo 'Installing Chromium by apt, for the tests of the lab. 110 MB, once.'; mkdir -p build; \
-	        { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } \
-	            >build/chromium.log 2>&1; \
+	        get() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$$1"; }; \
+	        { apt-get update && { get chromium-headless-shell || get chromium; }; } >build/chromium.log 2>&1; \
 	    fi; \
 	    found >/dev/null || echo 'There is no Chromium here, so nothing is tested in a browser; on Debian: apt install chromium' >&2
 

@@ -7,14 +7,13 @@ of the moves, in milliseconds, beside the goal: 50, and 300 for the experiment o
 
 import argparse
 import functools
-import shutil
 import statistics
 import threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
-from screenshots import SITE, Quiet
+from screenshots import SITE, Quiet, launch
 
 MOVES = 16  # even, so that the slider ends where it was
 GOAL, SATURATION_GOAL = 50, 300
@@ -45,9 +44,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+        browser = launch(playwright)
         page = browser.new_page()
         for name in asked:
             page.goto(f"http://127.0.0.1:{server.server_port}/{name}")

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 HERE = Path(__file__).parent
 SITE = HERE / "src" / "qkv_lab" / "site"
@@ -37,6 +37,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Chromium, as `make test` finds or installs it."""
+    path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    return playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
 
 
 def take(browser: Browser, address: str, name: str) -> None:
@@ -66,9 +72,7 @@ def main() -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+        browser = launch(playwright)
         for name in asked:
             take(browser, f"http://127.0.0.1:{server.server_port}", name)
             print(name)
