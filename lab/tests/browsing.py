@@ -156,7 +156,8 @@ def code(figure: Any) -> str:
 def printed(figure: Any) -> str:
     """What the Python lines of a figure print."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), np.printoptions():  # a figure may choose how NumPy prints; other tests may not
+    # How the figure has NumPy print must not reach the tests after it.
+    with contextlib.redirect_stdout(out), np.printoptions():
         exec(compile(code(figure), "<figure>", "exec"), {"__name__": "figure"})
     return out.getvalue()
 
