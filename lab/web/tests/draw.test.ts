@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { drawn, shuffled, type Asked } from "../src/learn/draw.ts";
+import { drawn, type Asked } from "../src/learn/draw.ts";
+import { shuffled } from "../src/maths/shuffled.ts";
 
 const question = (slug: string): Asked => ({
   slug,
