@@ -87,7 +87,7 @@ wheel: .venv/.wheel $(if $(shell command -v npm),.venv/.lab $(SITE),no-node)
 	@$(BIN)/python -m venv --without-pip build/wheel/venv
 	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt dist/qkv-*.whl
 	@$(TRIAL) -I tests/installed.py
-	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt array-api-compat ml_dtypes hypothesis pytest
+	@$(PIP) --python $(TRIAL) install -qq --constraint constraints.txt array-api-compat ml_dtypes hypothesis pytest threadpoolctl
 	@OMP_NUM_THREADS=1 $(dir $(TRIAL))pytest -q $(TRIED) $(ARGS)
 	@if [ -e $(SITE) ]; then $(PIP) wheel -qq --no-build-isolation --no-deps -w dist ./lab && \
 	    $(PIP) --python $(TRIAL) install -qq --constraint constraints.txt dist/qkv_lab-*.whl && \
