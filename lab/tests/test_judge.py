@@ -221,8 +221,10 @@ HOSTILE = [
 @pytest.mark.parametrize("source", HOSTILE)
 def test_no_program_breaks_the_judge(source: str) -> None:
     before, depth, streams = dict(vars(builtins)), sys.getrecursionlimit(), (sys.stdout, sys.stderr)
+    numpy = np.geterr(), np.get_printoptions()
     report = judge(source, FILES, 1)
     assert not report["ok"]
+    assert (np.geterr(), np.get_printoptions()) == numpy
     assert vars(builtins) == before and sys.getrecursionlimit() == depth and (sys.stdout, sys.stderr) == streams
     assert judge(RIGHT, FILES, 1)["ok"], "and the next program is judged as ever"
 

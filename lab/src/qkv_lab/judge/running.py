@@ -53,7 +53,9 @@ class Tape(io.TextIOBase):
 def attempt(action: Callable[[], Any], tape: Tape) -> tuple[Any, BaseException | None]:
     """What `action` returns, or what it raises; it prints on `tape`."""
     saved, depth = dict(_BUILTINS), sys.getrecursionlimit()
-    with warnings.catch_warnings(), np.errstate(all="ignore"), redirect_stdout(tape), redirect_stderr(tape):
+    # What a program sets for all of NumPy ends with it.
+    numpy = np.errstate(all="ignore"), np.printoptions()
+    with warnings.catch_warnings(), numpy[0], numpy[1], redirect_stdout(tape), redirect_stderr(tape):
         warnings.simplefilter("ignore")
         try:
             try:
