@@ -1,5 +1,6 @@
 """The lab as a wheel: all of it inside, and a page served from it where the checkout is out of reach."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -26,7 +27,8 @@ def run(*words: str | Path, cwd: Path = LAB) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("hatchling", reason="what builds the wheel is not installed")
+    if importlib.util.find_spec("hatchling") is None:
+        missing("what builds the wheel is not installed")
     if not (SITE / "index.html").exists():
         missing("the site is not built: make lab")
     folder = tmp_path_factory.mktemp("dist")
@@ -80,7 +82,8 @@ def test_pages_are_served_from_the_wheel_alone(wheel, tmp_path):
 
 
 def test_without_built_pages_there_is_no_wheel(tmp_path):
-    pytest.importorskip("hatchling", reason="what builds the wheel is not installed")
+    if importlib.util.find_spec("hatchling") is None:
+        missing("what builds the wheel is not installed")
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((LAB / name).read_bytes())
     (tmp_path / "src" / "qkv_lab").mkdir(parents=True)
