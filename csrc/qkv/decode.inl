@@ -28,10 +28,11 @@ struct Decode {
     W* out;
     bool* finite;  // whether all of out is, so far
     FewReader<W> k, v;
-    int64_t chunk, splits;  // keys of a split
-    int64_t* groups;        // the first head of each group of this round, and the one behind its last
-    int* done;              // splits of a group that are computed
-    W *peak, *total, *sums;  // of each row of the round and split
+    int keys = kLeastKeys;          // of a block
+    int64_t chunk = 0, splits = 0;  // keys of a split
+    int64_t* groups = nullptr;      // the first head of each group of this round, and the one behind its last
+    int* done = nullptr;            // splits of a group that are computed
+    W *peak = nullptr, *total = nullptr, *sums = nullptr;  // of each row of the round and split
     int64_t part(int64_t head, int64_t i, int64_t split) const {
         return ((head - groups[0]) * problem.rows.size() + i - problem.rows.begin) * splits + split;
     }
@@ -54,7 +55,7 @@ struct FewSpace {
     int64_t first, last;          // keys that one of the rows sees
     int64_t first_max, last_min;  // keys that all of them see
     FewRow<W> row[kFewRows];
-    W *q, *sums, *scores;  // [rows][loads of channels], the same, [rows at once][kFewKeys]
+    W *q, *sums, *weights;  // [rows][loads of channels], the same, [2 blocks][rows][kFewKeys]
     char *keys, *values;   // [kFewKeys][channels], where they are copied
 
     bool take(const Decode<W>& call) {
@@ -62,7 +63,7 @@ struct FewSpace {
         for (Arena arena{nullptr};; arena = Arena{static_cast<char*>(scratch(arena.used))}) {
             q = arena.take<W>(kFewRows * k);
             sums = arena.take<W>(kFewRows * v);
-            scores = arena.take<W>(kTogether<W> * kFewKeys);
+            weights = arena.take<W>(2 * kFewRows * kFewKeys);
             keys = arena.take<char>(kFewKeys * call.k.channels.length * call.k.size);
             values = arena.take<char>(kFewKeys * call.v.channels.length * call.v.size);
             if (arena.base || !scratch(arena.used)) return arena.base;
@@ -86,14 +87,14 @@ void take_row(const Decode<W>& call, int64_t head, int64_t i, FewRow<W>& row, W*
     }
 }
 
-// What a row sees of a block, keys a <= j < b of n: softcap, biases and masks come in, −inf where it does not see. Returns
-// whether it misses any of the n.
+// What a row sees of a block of `keys`, a <= j < b of n: softcap, biases and masks come in, −inf where it does not see.
+// Returns whether it misses any of the n.
 template <class W>
-bool hide_few(const Problem& p, FewRow<W>& row, int64_t j0, int a, int b, int n, W* scores) {
+bool hide_few(const Problem& p, FewRow<W>& row, int64_t j0, int a, int b, int n, int keys, W* scores) {
     const W hidden = W(-__builtin_inf());
     const bool cells = p.mask.data || p.bias.data || p.by_distance;
     bool misses = a > 0 || b < n;
-    for (int j = 0; j < kFewKeys; j++) {
+    for (int j = 0; j < keys; j++) {
         const W more = j < a || j >= b ? hidden : cells ? added<W>(p, row.head, row.i, j0 + j) : W(0);
         if (more == hidden) {
             misses |= j < n;
@@ -107,105 +108,121 @@ bool hide_few(const Problem& p, FewRow<W>& row, int64_t j0, int a, int b, int n,
     return misses;
 }
 
-// The block's scores become weights exp(score − peak), −1 where the row does not see; returns what older sums are worth.
-// `whole`: it sees all of it.
-template <class W>
-QKV_INLINE W soften_few(FewRow<W>& row, bool whole, W* scores) {
+// Scores of a row become weights exp(score − peak), −1 where it does not see. What is not finite in a block that it sees as
+// a whole makes the total NaN. `sums`: those of the row, which a larger peak makes smaller.
+template <class W, bool kWhole>
+QKV_INLINE void soften_few(FewRow<W>& row, int keys, W* scores, W* sums, int64_t size) {
     constexpr int VL = Lanes<W>::n;
-    const W lowest = W(-__builtin_inf()), old = row.peak;
-    Vector<W> top = all(lowest);
-    for (int j = 0; j < kFewKeys; j += VL) top = larger(top, load(scores + j));
-    const W largest = largest_lane<W>(top);
-    W keep = 1;
-    if (largest > old + W(kLazy)) {
-        keep = old == lowest ? W(0) : exp(all(old - largest))[0];
-        row.peak = largest;
+    const W lowest = W(-__builtin_inf());
+    Mask<W> above{};
+    for (int j = 0; j < keys; j += VL) above |= load(scores + j) > all(row.peak + W(kLazy));
+    if (any(above)) {
+        Vector<W> top = all(lowest);
+        for (int j = 0; j < keys; j += VL) top = larger(top, load(scores + j));
+        const W old = row.peak;
+        row.peak = largest_lane<W>(top);
+        const Vector<W> keep = all(old == lowest ? W(0) : exp(all(old - row.peak))[0]);
+        row.total *= keep;
+        for (int64_t c = 0; c < size; c += VL) store(sums + c, load(sums + c) * keep);
     }
     const Vector<W> shift = all(row.peak == lowest ? W(0) : row.peak);
     Vector<W> sum{};
-    Mask<W> odd{};
-    for (int j = 0; j < kFewKeys; j += VL) {
-        const Vector<W> score = load(scores + j), weight = exp(score - shift);
-        sum += weight;
-        odd |= score - score != Vector<W>{};
-        store(scores + j, select<W>(score == all(lowest), all(W(-1)), weight));
+    for (int j = 0; j < keys; j += VL) {
+        const Vector<W> score = load(scores + j);
+        Vector<W> weight[1] = {score - shift};
+        exp_near(weight);
+        sum += kWhole ? weight[0] + (score - score) : weight[0];
+        store(scores + j, kWhole ? weight[0] : select<W>(score == all(lowest), all(W(-1)), weight[0]));
     }
-    row.odd |= whole && any(odd);
-    row.total = row.total * all(keep) + sum;
-    return keep;
+    row.total += sum;
 }
 
-// A block of keys and values, for all rows of a task.
+// A block of keys, and what its rows make of it.
+template <class W>
 struct FewBlock {
-    Lines k, v;
     int64_t j0;
-    int n;
-    bool whole;  // kFewKeys of them, which every row sees, and nothing is done to their scores
+    int n, from, to;        // keys; those that a row sees are among from <= j < to
+    bool whole;             // as many as a block can have, which every row sees, and nothing is done to their scores
+    bool misses[kFewRows];  // else: whether a row misses any of the n
+    W* weights;             // scores, until they are weights: [rows][kFewKeys]
 };
 
-// The rows r … r + count − 1 over a block, which some see in part; `size` says how many they are.
 template <class W>
-__attribute__((noinline)) void step_part(const Decode<W>& call, FewSpace<W>& space, const FewBlock& block, int r, int count,
-                                         int size) {
-    int a[kTogether<W>], b[kTogether<W>], from = block.n, to = 0;
-    for (int i = 0; i < count; i++) {
-        const int64_t first = space.row[r + i].first - block.j0, last = space.row[r + i].last - block.j0;
-        a[i] = int(first < 0 ? 0 : first > block.n ? block.n : first);
-        b[i] = int(last < a[i] ? a[i] : last > block.n ? block.n : last);
-        if (a[i] == b[i]) continue;
-        from = a[i] < from ? a[i] : from;
-        to = b[i] > to ? b[i] : to;
+void weigh_few(const Decode<W>& call, FewSpace<W>& space, FewBlock<W>& block) {
+    const int64_t size = call.v.channels.size();
+    for (int r = 0; r < space.rows; r++) {
+        FewRow<W>& row = space.row[r];
+        W *scores = block.weights + r * kFewKeys, *sums = space.sums + r * size;
+        if (block.whole) {
+            soften_few<W, true>(row, call.keys, scores, sums, size);
+            continue;
+        }
+        const int64_t first = row.first - block.j0, last = row.last - block.j0;
+        const int a = int(first < 0 ? 0 : first > block.n ? block.n : first);
+        const int b = int(last < a ? a : last > block.n ? block.n : last);
+        block.misses[r] = hide_few(call.problem, row, block.j0, a, b, block.n, call.keys, scores);
+        soften_few<W, false>(row, call.keys, scores, sums, size);
     }
-    if (from >= to) return;
-    const Lines k{block.k.data + from * block.k.row, block.k.row, to - from, block.k.ahead && r == 0};
-    const Lines v{block.v.data, block.v.row, block.n, block.v.ahead && r == 0};
-    call.k.score[size](k, call.k.channels, space.q + r * call.k.channels.size(), space.scores + from);
-    W keep[kTogether<W>], *sums = space.sums + r * call.v.channels.size();
+}
+
+// Scores of `count` rows from r on; of them the first rows of a task fetch for all. `kind`: see FewReader.
+template <class W>
+QKV_INLINE void score_few_rows(const Decode<W>& call, FewSpace<W>& space, const Lines& k, FewBlock<W>& block, int r, int kind) {
+    const Lines lines{k.data + block.from * k.row, k.row, block.to - block.from, r == 0 ? k.ahead : 0};
+    const W* q = space.q + r * call.k.channels.size();
+    call.k.score[kind](lines, call.k.channels, q, block.weights + r * kFewKeys + block.from);
+}
+
+template <class W>
+QKV_INLINE void add_few_rows(const Decode<W>& call, FewSpace<W>& space, const Lines& v, const FewBlock<W>& block, int r,
+                             int count, int kind) {
+    const Lines lines{v.data, v.row, v.n, r == 0 ? v.ahead : 0};
+    const int64_t size = call.v.channels.size();
+    const W* weights = block.weights + r * kFewKeys;
+    W* sums = space.sums + r * size;
     bool misses = false;
-    for (int i = 0; i < count; i++) {
-        W* scores = space.scores + i * kFewKeys;
-        misses |= hide_few(call.problem, space.row[r + i], block.j0, a[i], b[i], block.n, scores);
-        keep[i] = soften_few(space.row[r + i], false, scores);
-    }
-    if (!misses) return call.v.add[size](v, call.v.channels, space.scores, keep, sums);
-    for (int i = 0; i < count; i++)
-        call.v.add_seen(v, call.v.channels, space.scores + i * kFewKeys, keep + i, sums + i * call.v.channels.size());
+    for (int i = r; i < r + count && !block.whole; i++) misses |= block.misses[i];
+    if (!misses) return call.v.add[kind](lines, call.v.channels, weights, sums);
+    for (int i = 0; i < count; i++) call.v.add_seen(lines, call.v.channels, weights + i * kFewKeys, sums + i * size);
 }
 
-template <class W>
-QKV_INLINE void step_few(const Decode<W>& call, FewSpace<W>& space, const FewBlock& block, int r, int count, int size) {
-    if (!block.whole) return step_part(call, space, block, r, count, size);
-    Lines k = block.k, v = block.v;
-    k.ahead &= r == 0;
-    v.ahead &= r == 0;
-    call.k.score[size](k, call.k.channels, space.q + r * call.k.channels.size(), space.scores);
-    W keep[kTogether<W>];
-    for (int i = 0; i < count; i++) keep[i] = soften_few(space.row[r + i], true, space.scores + i * kFewKeys);
-    call.v.add[size](v, call.v.channels, space.scores, keep, space.sums + r * call.v.channels.size());
-}
-
-// All rows over a split; false where the call is to end early.
+// All rows over a split; false where the call is to end early. Values of a block are added beside the scores of the next
+// one, so that both are read side by side: memory waits neither for one of them to end nor for exponentials.
 template <class W>
 bool walk_split(const Decode<W>& call, FewSpace<W>& space, int64_t split) {
     const int64_t begins = split * call.chunk, ends = begins + call.chunk, n_k = call.problem.n_k;
-    const int64_t first = begins > space.first ? begins : space.first / kFewKeys * kFewKeys;
+    const int64_t first = begins > space.first ? begins : space.first / call.keys * call.keys;
     const int64_t end = ends < space.last ? ends : space.last, head = space.row[0].head;
     const Problem& p = call.problem;
     const bool changed = p.mask.data || p.bias.data || p.by_distance || p.softcap > 0;
-    for (int64_t j0 = first; j0 < end; j0 += kFewKeys) {
-        if (j0 % kFewPatience == 0 && !go_on(double(j0 - first) / double(end - first))) return false;
-        const int n = int(n_k - j0 < kFewKeys ? n_k - j0 : kFewKeys);
-        const bool ahead = j0 + kFewKeys < space.last;
-        const bool whole = n == kFewKeys && j0 >= space.first_max && j0 + n <= space.last_min && !changed;
-        const FewBlock block{call.k.read(head, j0, n, ahead, space.keys), call.v.read(head, j0, n, ahead, space.values), j0, n,
-                             whole};
+    FewBlock<W> blocks[2];
+    blocks[0].weights = space.weights;
+    blocks[1].weights = space.weights + kFewRows * kFewKeys;
+    for (int64_t j0 = first;; j0 += call.keys) {
+        const int odd = int(j0 / call.keys % 2);
+        FewBlock<W>&block = blocks[odd], &before = blocks[1 - odd];
+        const bool scores = j0 < end, adds = j0 > first;
+        Lines k{}, v{};
+        if (scores) {
+            if (j0 % kFewPatience == 0 && !go_on(double(j0 - first) / double(end - first))) return false;
+            block.j0 = j0;
+            block.n = int(n_k - j0 < call.keys ? n_k - j0 : call.keys);
+            block.from = int(space.first > j0 ? space.first - j0 : 0);
+            block.to = int(space.last - j0 < block.n ? space.last - j0 : block.n);
+            block.whole = block.n == call.keys && j0 >= space.first_max && j0 + block.n <= space.last_min && !changed;
+            k = call.k.read(head, j0, block.n, space.rows, space.keys);
+        }
+        if (adds) v = call.v.read(head, before.j0, before.n, space.rows, space.values);
         constexpr int R = kTogether<W>, H = R < 4 ? 1 : 2;
-        int r = 0;
-        for (; r + R <= space.rows; r += R) step_few(call, space, block, r, R, 2);
-        if (r + H <= space.rows) step_few(call, space, block, r, H, 1), r += H;
-        for (; r < space.rows; r++) step_few(call, space, block, r, 1, 0);
+        for (int r = 0, count; r < space.rows; r += count) {
+            const int kind = r + R <= space.rows ? 2 : r + H <= space.rows ? 1 : 0;
+            count = kind == 2 ? R : kind == 1 ? H : 1;
+            if (scores) score_few_rows(call, space, k, block, r, kind);
+            if (adds) add_few_rows(call, space, v, before, r, count, kind);
+        }
+        if (!scores) return true;
+        weigh_few(call, space, block);
     }
-    return true;
 }
 
 // The whole of one row, from its splits.
@@ -257,8 +274,8 @@ void decode_task(void* context, int64_t task) {
     for (int r = 0; r < space.rows; r++) {
         const FewRow<W>& row = space.row[r];
         const int64_t at = call.part(row.head, row.i, split);
-        call.peak[at] = row.odd ? W(__builtin_nan("")) : row.peak;
         call.total[at] = sum_of_lanes<W>(row.total);
+        call.peak[at] = row.odd || is_odd(call.total[at]) ? W(__builtin_nan("")) : row.peak;
         __builtin_memcpy(call.sums + at * v_size, space.sums + r * v_size, sizeof(W) * uint64_t(v_size));
     }
     if (__atomic_add_fetch(call.done + group, 1, __ATOMIC_ACQ_REL) < call.splits) return;
@@ -306,8 +323,9 @@ struct Round {
 template <class W>
 bool decode_in(const Problem& p, const Rows& v, W* out, const Parallel& parallel) {
     bool finite = true;
-    Decode<W> call{p, out, &finite, FewReader<W>::of(p.k), FewReader<W>::of(v), 0, 0, nullptr, nullptr, nullptr, nullptr, nullptr};
+    Decode<W> call{p, out, &finite, FewReader<W>::of(p.k), FewReader<W>::of(v)};
     const int64_t share = (p.n_k + kSplits - 1) / kSplits, rows = p.rows.size();
+    while (call.keys < kFewKeys && call.keys * 2 * p.k.width * call.k.size <= kBlockBytes) call.keys *= 2;
     call.chunk = up_to(share > kSplitKeys ? share : kSplitKeys, kFewKeys);
     call.splits = p.n_k ? (p.n_k + call.chunk - 1) / call.chunk : 1;
     const int64_t bytes = rows * call.splits * (call.v.channels.size() + 2) * int64_t(sizeof(W));

@@ -12,8 +12,18 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-constexpr int kFewKeys = 32;   // keys of a block; while it is computed the next one is fetched into the second cache
-constexpr int kFetchBytes = 64;
+constexpr int kFewKeys = 64;             // keys of a block at most
+constexpr int64_t kBlockBytes = 1 << 13;  // … which has so many bytes, but at least kLeastKeys
+constexpr int kLeastKeys = 16;
+constexpr int kFetchBytes = 64;           // a line of the cache
+constexpr int64_t kFetchAhead = 1 << 14;  // bytes
+
+// One or two rows leave the processor so little to do between two lines that it sees far ahead: what lies in order comes
+// fastest if it is read in order, line after line, and nothing is asked for. Measured on Zen 4: any prefetch instruction
+// costs a fifth of the bandwidth, and so does reading several keys side by side. With more rows, longer rows or gaps between
+// them it is asking that helps; then keys may be read in any order, and share what is loaded of the queries.
+constexpr int kInOrderRows = 2;
+constexpr int64_t kInOrderBytes = 512;
 
 // Rows of queries at once: 16 sums in 32 registers, 8 in 16.
 template <class W>
@@ -38,93 +48,100 @@ struct Lines {
     const char* data;
     int64_t row;
     int n;
-    bool ahead;  // whether to fetch the lines kFewKeys further on
+    int64_t ahead;  // how far on to fetch, in bytes; 0: nothing is fetched, and lines are read in order
 };
 
 // A line of the cache into the second level. They are asked for one by one between the products: a burst of them waits for
 // memory with nothing to compute.
 QKV_INLINE void fetch(const char* from) { __builtin_prefetch(from, 0, 2); }
 
+// What reads lines begins at a line of the processor's instructions: how fast they come moves by a sixth with where its
+// loops lie.
+#define QKV_LINES __attribute__((noinline, aligned(64)))
+
 // Loads of a line of the cache.
 template <class W, class From>
 constexpr int kLoads = kFetchBytes / int(Widened<W, From>::line * sizeof(From));
 
-// Lane r · N + i is the score of row r and key j + i, of R rows and N keys. q: [R][loads][channels of a load], those that come twice are 0 once.
-template <class W, class From, int R, int N>
+// Lane r · N + i is the score of row r and key j + i, of R rows and N keys. q: [R][loads][channels of a load], those that
+// come twice are 0 once.
+template <class W, class From, int R, int N, bool kFetch>
 QKV_INLINE Vector<W> multiply_few_keys(const Lines& k, int j, const Channels& channels, const W* q) {
     using Wide = Widened<W, From>;
-    constexpr int VL = Lanes<W>::n, H = Wide::count;
+    constexpr int VL = Lanes<W>::n, H = Wide::count, K = kFetch ? N : 1;  // keys side by side
     Vector<W> sum[VL];
 #pragma GCC unroll 16
     for (int i = 0; i < VL; i++) sum[i] = Vector<W>{};
     const char* key = k.data + j * k.row;
-    const bool packed = k.row == channels.width * int64_t(sizeof(From));
-    const int64_t step = packed ? kFetchBytes : k.row;
-    const char* ahead = key + kFewKeys * k.row;
+#pragma GCC unroll 16
+    for (int first = 0; first < N; first += K, key += K * k.row)
 #pragma GCC unroll 1
-    for (int64_t c = 0; c < channels.loads; c++) {
-        const char* from = key + channels.at(c) * int64_t(sizeof(From));
-        if (k.ahead && c % kLoads<W, From> == 0) {
+        for (int64_t c = 0; c < channels.loads; c++) {
+            const char* from = key + channels.at(c) * int64_t(sizeof(From));
+            if (kFetch && c % kLoads<W, From> == 0) {
 #pragma GCC unroll 16
-            for (int i = 0; i < N; i++) fetch(ahead + i * step);
-            ahead += packed ? N * kFetchBytes : kFetchBytes;
-        }
-        Vector<W> query[R][H];
+                for (int i = 0; i < K; i++) fetch(from + i * k.row + k.ahead);
+            }
+            Vector<W> query[R][H];
 #pragma GCC unroll 8
-        for (int r = 0; r < R * H; r++) query[r / H][r % H] = load(q + r / H * channels.size() + (c * H + r % H) * VL);
+            for (int r = 0; r < R * H; r++) query[r / H][r % H] = load(q + r / H * channels.size() + (c * H + r % H) * VL);
 #pragma GCC unroll 16
-        for (int i = 0; i < N; i++) {
-            Vector<W> x[H];
-            Wide::load(from + i * k.row, x);
+            for (int i = 0; i < K; i++) {
+                Vector<W> x[H];
+                Wide::load(from + i * k.row, x);
 #pragma GCC unroll 8
-            for (int r = 0; r < R * H; r++) sum[r / H * N + i] += x[r % H] * query[r / H][r % H];
+                for (int r = 0; r < R * H; r++) sum[r / H * N + first + i] += x[r % H] * query[r / H][r % H];
+            }
         }
-    }
     return sum_lanes<W>(sum);
 }
 
-template <class W, class From, int R, int N>
-QKV_INLINE void score_some(const Lines& k, int j, const Channels& channels, const W* q, W* scores) {
-    const Vector<W> found = multiply_few_keys<W, From, R, N>(k, j, channels, q);
-    for (int r = 0; r < R; r++)
-        __builtin_memcpy(scores + r * kFewKeys + j, reinterpret_cast<const char*>(&found) + r * N * sizeof(W), N * sizeof(W));
-}
-
-// scores[r][j] = sum over channels of q[r][c] · k[j][c], for R rows and all lines.
-template <class W, class From, int R>
-__attribute__((noinline)) void score_few(const Lines& k, const Channels& channels, const W* q, W* scores) {
+template <class W, class From, int R, bool kFetch>
+QKV_INLINE void score_lines(const Lines& k, const Channels& channels, const W* q, W* scores) {
     constexpr int VL = Lanes<W>::n, N = VL / R;
     int j = 0;
     for (; j + VL <= k.n; j += VL) {
         Vector<W> found[R];
 #pragma GCC unroll 1
-        for (int r = 0; r < R; r++) found[r] = multiply_few_keys<W, From, R, N>(k, j + r * N, channels, q);
+        for (int r = 0; r < R; r++) found[r] = multiply_few_keys<W, From, R, N, kFetch>(k, j + r * N, channels, q);
         regroup<W, R>(found);
 #pragma GCC unroll 4
         for (int r = 0; r < R; r++) store(scores + r * kFewKeys + j, found[r]);
     }
-    for (; j < k.n; j++) score_some<W, From, R, 1>(k, j, channels, q, scores);
+    for (; j < k.n; j++) {
+        const Vector<W> found = multiply_few_keys<W, From, R, 1, kFetch>(k, j, channels, q);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) scores[r * kFewKeys + j] = found[r];
+    }
 }
 
-// C loads of sums[r], from c on: keep[r] · sums[r] + sum over lines of weight[r][j] · v[j]. A weight below 0 says that the
-// row does not see the value, which may be anything: with kHides it is passed over.
-template <class W, class From, int R, int C, bool kHides>
-QKV_INLINE void multiply_few_values(const Lines& v, int64_t c, const Channels& channels, const W* weight, const W* keep,
-                                    W* sums) {
+// scores[r][j] = sum over channels of q[r][c] · k[j][c], for R rows and all lines.
+template <class W, class From, int R>
+QKV_LINES void score_few(const Lines& k, const Channels& channels, const W* q, W* scores) {
+    if (k.ahead)
+        score_lines<W, From, R, true>(k, channels, q, scores);
+    else
+        score_lines<W, From, R, false>(k, channels, q, scores);
+}
+
+// C loads of sums[r], from c on, and the sum over lines of weight[r][j] · v[j] on top. A weight below 0 says that the row
+// does not see the value, which may be anything: with kHides it is passed over.
+template <class W, class From, int R, int C, bool kHides, bool kFetch>
+QKV_INLINE void multiply_few_values(const Lines& v, int64_t c, const Channels& channels, const W* weight, W* sums) {
     using Wide = Widened<W, From>;
     constexpr int H = Wide::count;
     Vector<W> sum[R][C * H];
     int64_t at[C];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < C; i++) at[i] = channels.at(c + i) * int64_t(sizeof(From));
 #pragma GCC unroll 16
     for (int i = 0; i < R * C * H; i++) sum[i / (C * H)][i % (C * H)] = Vector<W>{};
     for (int j = 0; j < v.n; j++) {
         if (kHides && weight[j] < 0) continue;
         const char* line = v.data + j * v.row;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < C; i++) {
-            if (v.ahead && i % kLoads<W, From> == 0) fetch(line + kFewKeys * v.row + at[i]);
+            if (kFetch && i % kLoads<W, From> == 0) fetch(line + at[i] + v.ahead);
             Vector<W> x[H];
             Wide::load(line + at[i], x);
 #pragma GCC unroll 8
@@ -134,18 +151,24 @@ QKV_INLINE void multiply_few_values(const Lines& v, int64_t c, const Channels& c
 #pragma GCC unroll 16
     for (int i = 0; i < R * C * H; i++) {
         W* to = sums + i / (C * H) * channels.size() + (c * H + i % (C * H)) * Lanes<W>::n;
-        store(to, sum[i / (C * H)][i % (C * H)] + load(to) * all(keep[i / (C * H)]));
+        store(to, sum[i / (C * H)][i % (C * H)] + load(to));
     }
 }
 
+// The loads from c on: C at a time, then half as many, … one.
+template <class W, class From, int R, int C, bool kHides, bool kFetch>
+QKV_INLINE void add_lines(const Lines& v, int64_t c, const Channels& channels, const W* weight, W* sums) {
+    for (; c + C <= channels.loads; c += C) multiply_few_values<W, From, R, C, kHides, kFetch>(v, c, channels, weight, sums);
+    if constexpr (C > 1) add_lines<W, From, R, C / 2, kHides, kFetch>(v, c, channels, weight, sums);
+}
+
 template <class W, class From, int R, bool kHides>
-__attribute__((noinline)) void add_few_values(const Lines& v, const Channels& channels, const W* weight, const W* keep,
-                                              W* sums) {
-    constexpr int H = Widened<W, From>::count, C = (R * 4 <= kFewSums ? 4 : kFewSums / R) / H;
-    int64_t c = 0;
-    for (; c + C <= channels.loads; c += C)
-        multiply_few_values<W, From, R, C, kHides>(v, c, channels, weight, keep, sums);
-    for (; c < channels.loads; c++) multiply_few_values<W, From, R, 1, kHides>(v, c, channels, weight, keep, sums);
+QKV_LINES void add_few_values(const Lines& v, const Channels& channels, const W* weight, W* sums) {
+    constexpr int C = kFewSums / R / Widened<W, From>::count;
+    if (v.ahead)
+        add_lines<W, From, R, C, kHides, true>(v, 0, channels, weight, sums);
+    else
+        add_lines<W, From, R, C, kHides, false>(v, 0, channels, weight, sums);
 }
 
 // How keys or values are read and multiplied, by their dtype: for 1, 2 or 4 rows at once.
@@ -158,8 +181,8 @@ struct FewReader {
     int (*channel)(int slot);
     void (*widen)(const char*, W*);
     void (*score[3])(const Lines&, const Channels&, const W*, W*);
-    void (*add[3])(const Lines&, const Channels&, const W*, const W*, W*);
-    void (*add_seen)(const Lines&, const Channels&, const W*, const W*, W*);
+    void (*add[3])(const Lines&, const Channels&, const W*, W*);
+    void (*add_seen)(const Lines&, const Channels&, const W*, W*);
 
     template <class From>
     static FewReader as(const Rows& rows) {
@@ -187,10 +210,16 @@ struct FewReader {
         }
         return as<W>(rows);
     }
-    Lines read(int64_t head, int64_t start, int n, bool ahead, char* memory) const {
-        if (direct) return {rows->data + rows->at[head] + start * rows->row, rows->row, n, ahead};
-        copy_rows(*rows, head, start, n, channels.length, size, memory);
-        return {memory, channels.length * size, n, false};
+    // n lines for so many rows of queries; copied ones lie in `memory`.
+    Lines read(int64_t head, int64_t start, int n, int n_rows, char* memory) const {
+        if (!direct) {
+            copy_rows(*rows, head, start, n, channels.length, size, memory);
+            return {memory, channels.length * size, n, 0};
+        }
+        const int64_t width = rows->width * size, n_sums = n_rows * channels.size() / Lanes<W>::n;
+        const bool in_order = n_rows <= kInOrderRows && n_sums <= kFewSums && width <= kInOrderBytes && rows->row == width;
+        const int64_t ahead = (kFetchAhead + width - 1) / width * rows->row;
+        return {rows->data + rows->at[head] + start * rows->row, rows->row, n, in_order ? 0 : ahead};
     }
 };
 
