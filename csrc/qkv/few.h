@@ -18,12 +18,12 @@ constexpr int kLeastKeys = 16;
 constexpr int kFetchBytes = 64;           // a line of the cache
 constexpr int64_t kFetchAhead = 1 << 14;  // bytes
 
-// One or two rows leave the processor so little to do between two lines that it sees far ahead: what lies in order comes
-// fastest if it is read in order, line after line, and nothing is asked for. Measured on Zen 4: any prefetch instruction
-// costs a fifth of the bandwidth, and so does reading several keys side by side. With more rows, longer rows or gaps between
-// them it is asking that helps; then keys may be read in any order, and share what is loaded of the queries.
-constexpr int kInOrderRows = 2;
-constexpr int64_t kInOrderBytes = 512;
+// Where there is little to compute between two lines, the processor sees far ahead: then what lies in order comes fastest if
+// it is read in order, line after line, and nothing is asked for. Measured on Zen 4: any prefetch instruction costs a fifth of
+// the bandwidth, and so does reading several keys side by side. With more to compute, longer rows or gaps between them it is
+// asking that helps; then keys may be read in any order, and share what is loaded of the queries.
+constexpr int64_t kInOrderProducts = 2;  // of vectors, a line
+constexpr int64_t kInOrderBytes = 512;   // of a row
 
 // Rows of queries at once: 16 sums in 32 registers, 8 in 16.
 template <class W>
@@ -216,8 +216,10 @@ struct FewReader {
             copy_rows(*rows, head, start, n, channels.length, size, memory);
             return {memory, channels.length * size, n, 0};
         }
-        const int64_t width = rows->width * size, n_sums = n_rows * channels.size() / Lanes<W>::n;
-        const bool in_order = n_rows <= kInOrderRows && n_sums <= kFewSums && width <= kInOrderBytes && rows->row == width;
+        constexpr int VL = Lanes<W>::n;
+        const int64_t width = rows->width * size, products = n_rows * kFetchBytes / size / VL;
+        const bool at_once = n_rows * channels.size() / VL <= kFewSums;  // the sums of all channels
+        const bool in_order = rows->row == width && width <= kInOrderBytes && products <= kInOrderProducts && at_once;
         const int64_t ahead = (kFetchAhead + width - 1) / width * rows->row;
         return {rows->data + rows->at[head] + start * rows->row, rows->row, n, in_order ? 0 : ahead};
     }
