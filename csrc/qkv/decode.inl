@@ -165,7 +165,7 @@ void weigh_few(const Decode<W>& call, FewSpace<W>& space, FewBlock<W>& block) {
     }
 }
 
-// Scores of `count` rows from r on; of them the first rows of a task fetch for all. `kind`: see FewReader.
+// Of the rows from r on, as many as `kind` says (see FewReader): the scores of a block. The first rows fetch for all.
 template <class W>
 QKV_INLINE void score_few_rows(const Decode<W>& call, FewSpace<W>& space, const Lines& k, FewBlock<W>& block, int r, int kind) {
     const Lines lines{k.data + block.from * k.row, k.row, block.to - block.from, r == 0 ? k.ahead : 0};
@@ -173,6 +173,7 @@ QKV_INLINE void score_few_rows(const Decode<W>& call, FewSpace<W>& space, const 
     call.k.score[kind](lines, call.k.channels, q, block.weights + r * kFewKeys + block.from);
 }
 
+// The values of a block, with its weights, onto the sums of `count` rows from r on.
 template <class W>
 QKV_INLINE void add_few_rows(const Decode<W>& call, FewSpace<W>& space, const Lines& v, const FewBlock<W>& block, int r,
                              int count, int kind) {

@@ -12,11 +12,10 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-constexpr int kFewKeys = 64;             // keys of a block at most
-constexpr int64_t kBlockBytes = 1 << 13;  // … which has so many bytes, but at least kLeastKeys
-constexpr int kLeastKeys = 16;
-constexpr int kFetchBytes = 64;           // a line of the cache
-constexpr int64_t kFetchAhead = 1 << 14;  // bytes
+constexpr int64_t kBlockBytes = 1 << 13;  // keys of a block: 16 at least, kFewKeys at most
+constexpr int kLeastKeys = 16, kFewKeys = 64;
+constexpr int kFetchBytes = 64;  // a line of the cache
+constexpr int64_t kFetchAhead = 1 << 14;
 
 // Where there is little to compute between two lines, the processor sees far ahead: then what lies in order comes fastest if
 // it is read in order, line after line, and nothing is asked for. Measured on Zen 4: any prefetch instruction costs a fifth of
@@ -55,8 +54,8 @@ struct Lines {
 // memory with nothing to compute.
 QKV_INLINE void fetch(const char* from) { __builtin_prefetch(from, 0, 2); }
 
-// What reads lines begins at a line of the processor's instructions: how fast they come moves by a sixth with where its
-// loops lie.
+// What reads lines begins at a line of the cache itself: how fast they come was seen to move by a sixth with where the
+// instructions of its loops lie.
 #define QKV_LINES __attribute__((noinline, aligned(64)))
 
 // Loads of a line of the cache.
