@@ -4,191 +4,26 @@
 // dtype, once for all of them.
 
 #include "decode.inl"
-#include "kernel.h"
 #include "overlap.h"
-#include "softmax.h"
 
 namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-constexpr int kBlocks = 8;              // blocks of queries of a task: 384 queries in float32
-constexpr int64_t kScratch = 4 << 20;   // bytes that a thread may take, unless one block of very wide rows needs more
 constexpr int64_t kPatience = 1 << 18;  // numbers of keys and values between two looks at whether the call is to end early
 
-template <class A>
-struct Apply {
-    const Problem& problem;
-    const Rows* v;  // null: the rows alone
-    void* out;
-    bool* finite;  // whether all of out is, so far
-    const RowResults& rows;
-    Grid grid;
-    bool k_direct, v_direct;
-    int64_t q_width, v_width;  // up to a multiple of the lanes, for whole vectors are transposed, and of kKeysAtOnce
-    int together;              // blocks of queries in a task
-    int64_t tasks;             // a head
-};
-
-// A block under way: its queries, their softmax, and their outputs, [v_width][groups · lanes], not yet divided by total.
-template <class A>
-struct Way {
-    typedef Work<A> W;
-    Block<A> block;
-    Softmax<A> softmax;
-    W* out;
-};
-
-// The scratch of a task.
-template <class A>
-struct ApplySpace {
-    typedef Work<A> W;
-    ScoreSpace<A> score;
-    W* side;                 // the scores of a tile that its weights overwrite
-    W* other;                // room for the scores of one more tile, where two overlap
-    Query<A>* weights;       // of a tile: in the place of its scores where they are of their size
-    Number<A> *rows, *clean;
-    Reader<A> keys, values;
-    Number<A>* elements[2];  // of a tile of values and of the one before, where those are more than one number
-    Query<A>* queries;       // [together][elements of q_width · lanes]
-    W* outs;                 // [together][v_width · lanes]
-
-    int64_t take(Arena arena, const Apply<A>& call) {
-        constexpr int64_t lanes = kGroups * Lanes<W>::n;
-        const int64_t width = up_to(call.problem.k.width, kTerms<A>);
-        score.take(arena, width, call.rows.asks_moments());
-        if constexpr (kTerms<A> == 1) {
-            side = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);
-            weights = score.scores;
-        } else {
-            weights = arena.take<Query<A>>(kTile<A> / kTerms<A> * lanes);
-            elements[0] = arena.take<Number<A>>(kTile<A> * call.v_width);
-            elements[1] = arena.take<Number<A>>(kTile<A> * call.v_width);
-            other = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);
-        }
-        rows = arena.take<Number<A>>(lanes * call.q_width);
-        clean = arena.take<Number<A>>(kTile<A> * call.v_width);
-        keys = {&call.problem.k, width, call.k_direct, arena.take<Number<A>>(kTile<A> * width)};
-        values = {call.v, call.v_width, call.v_direct, arena.take<Number<A>>(kTile<A> * call.v_width)};
-        queries = arena.take<Query<A>>(call.together * call.q_width / kTerms<A> * lanes);
-        outs = arena.take<W>(call.together * call.v_width * lanes);
-        return arena.used;
+// What is said of a tile's products before they are weights. Returns what settle_scores does.
+template <class A, int G, bool kMoments>
+QKV_INLINE bool settle(const Apply<A>& call, int64_t head, Way<A>& way, const Part& part, ApplySpace<A>& space,
+                       Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
+    const bool hides = settle_scores<A, G>(call.problem, head, way.block, part, space.score, largest, odd);
+    for (int g = 0; g < G; g++) way.softmax.odd[g] |= odd[g];
+    if (kMoments && (call.rows.max_score || call.rows.max_key)) {
+        const bool apart = changes_scores(call.problem);
+        keep_largest<A, G>(way.softmax, part, apart ? space.score.raw : space.score.scores, space.score.scores,
+                           apart ? nullptr : largest);
     }
-};
-
-// Whether a value of these keys is NaN or infinite.
-template <class W>
-bool has_odd_values(const Values<W>& values, const Part& part, int64_t width) {
-    Mask<W> odd{};
-    bool rest = false;
-    for (int j = part.a; j < part.b; j++) {
-        const W* from = values.v + j * values.row;
-        int64_t c = 0;
-        for (; c + Lanes<W>::n <= width; c += Lanes<W>::n) odd |= (Mask<W>)(load(from + c) - load(from + c));
-        for (; c < width; c++) rest |= is_odd(from[c]);
-    }
-    return rest || any(odd);
-}
-
-// Odd values: their product is taken with zeros in their place, and they are added by hand for the lanes that see them.
-template <class A>
-void clean_values(const Values<A>& values, int from, int to, int64_t width, Number<A>* clean) {
-    for (int e = from; e < to; e++)
-        for (int64_t c = 0; c < width * kTerms<A>; c++) {
-            const Number<A> x = values.v[e * values.row + c];
-            clean[e * width * kTerms<A> + c] = is_odd(x) ? Number<A>(0) : x;
-        }
-}
-
-template <class A, int G>
-void add_odd_values(const Values<A>& values, const Part& part, int64_t width, const Work<A>* scores,
-                    const ApplySpace<A>& space, Work<A>* out) {
-    typedef Work<A> W;
-    constexpr int lanes = G * Lanes<W>::n, terms = kTerms<A>;
-    const Number<A>* weights = reinterpret_cast<const Number<A>*>(space.weights);
-    for (int j = part.a; j < part.b; j++)
-        for (int64_t c = 0; c < width; c++) {
-            const Number<A> x = values.v[j / terms * values.row + c * terms + j % terms];
-            if (!is_odd(x)) continue;
-            for (int lane = 0; lane < lanes; lane++)
-                if (scores[j * lanes + lane] > W(-__builtin_inf()))
-                    out[c * lanes + lane] += wide(x) * wide(weights[(j / terms * lanes + lane) * terms + j % terms]);
-        }
-}
-
-// multiply_values for all channels; a null keep is 1 in every lane.
-template <class A, int G>
-__attribute__((noinline)) void multiply_all(const Number<A>* v, int64_t row, int n, int64_t width, const Query<A>* weights,
-                                            const Vector<Work<A>>* keep, const Ahead& next, Work<A>* out) {
-    constexpr int lanes = G * Lanes<Work<A>>::n;
-    for (int64_t c = 0; c < width; c += kKeysAtOnce) {
-        next.template fetch<2>(int(c * kTile<A> / width), int((c + kKeysAtOnce) * kTile<A> / width));
-        if (keep)
-            multiply_values<A, G>(v + c * kTerms<A>, row, n, weights, keep, out + c * lanes);
-        else
-            multiply_values<A, G, false>(v + c * kTerms<A>, row, n, weights, keep, out + c * lanes);
-    }
-}
-
-// multiply_all for a part of which not every vector sees all.
-template <class A, int G>
-__attribute__((noinline)) void multiply_seen(const Number<A>* v, int64_t row, const Part& part, int64_t width,
-                                             const Query<A>* weights, const Vector<Work<A>>* keep, Work<A>* out) {
-    constexpr int lanes = G * Lanes<Work<A>>::n;
-    for (int64_t c = 0; c < width; c += kKeysAtOnce) {
-        Vector<Work<A>> sum[kKeysAtOnce][G] = {};
-        for (const Stretch* s = part.stretch; s < part.stretch + part.stretches; s++)
-            with_vectors<G>(s->from, s->to, [&](auto some) __attribute__((always_inline)) {
-                sum_values<A, G, some.from, some.to>(v + s->a * row + c, row, s->b - s->a, weights + s->a * lanes, sum);
-            });
-        keep_sums<Work<A>, G, true>(sum, keep, out + c * lanes);
-    }
-}
-
-// out = keep · out + the weights of the part times the values; `scores` are those of the weights.
-template <class A, int G>
-QKV_INLINE void add_values(const Apply<A>& call, const Values<A>& values, const Part& part, bool hides,
-                           const Work<A>* scores, const ApplySpace<A>& space, bool rises, const Vector<Work<A>>* keep,
-                           Work<A>* out, const Ahead& next) {
-    constexpr int lanes = G * Lanes<Work<A>>::n;
-    const int from = part.a / kTerms<A>, to = int(up_to(part.b, kTerms<A>) / kTerms<A>);
-    bool apart = values.odd;
-    if constexpr (kTerms<A> == 1) apart = hides && has_odd_values(values, part, call.v_width);
-    if (apart) clean_values(values, from, to, call.v_width, space.clean);
-    const Number<A>* v = apart ? space.clean : values.v;
-    const int64_t row = apart ? call.v_width * kTerms<A> : values.row;
-    if (part.stretches)
-        multiply_seen<A, G>(v, row, part, call.v_width, space.weights, keep, out);
-    else
-        multiply_all<A, G>(v + from * row, row, to - from, call.v_width, space.weights + from * lanes, rises ? keep : nullptr,
-                           next, out);
-    if (apart) add_odd_values<A, G>(values, part, call.v_width, scores, space, out);
-}
-
-// Values as they are multiplied: where an element is two numbers, those of a pair of keys side by side.
-template <class A>
-Values<A> read_values(const Apply<A>& call, int64_t head, int64_t j0, int n, ApplySpace<A>& space) {
-    Values<A> values{};
-    values.v = space.values.read(head, j0, n, &values.row);
-    if constexpr (kTerms<A> == 2) {
-        const int64_t width = call.v_width;
-        Number<A>* elements = space.elements[j0 / kTile<A> % 2];
-        for (int j = 0; j < n; j += 2) {
-            const uint16_t *first = values.v + j * values.row, *second = first + values.row;
-            for (int64_t c = 0; c < width; c += 32) {  // cache lines of the next tile, where rows are read in place
-                __builtin_prefetch(first + kTile<A> * values.row + c, 0, 2);
-                __builtin_prefetch(second + kTile<A> * values.row + c, 0, 2);
-            }
-            if (j + 1 == n) {
-                for (int64_t c = 0; c < width; c++) space.clean[c] = 0;
-                second = space.clean;
-            }
-            values.odd |= interleave(first, second, width, elements + j * width);
-        }
-        values.v = elements;
-        values.row = 2 * width;
-    }
-    return values;
+    return hides;
 }
 
 // One block over one tile of keys.
@@ -201,19 +36,15 @@ __attribute__((noinline)) void step(const Apply<A>& call, int64_t head, Way<A>& 
     if (part.a >= part.b) return;
     Vector<W> largest[G], keep[G];
     Mask<W> odd[G];
-    const bool hides = score<A, G>(call.problem, head, way.block, part, keys, space.score, largest, odd);
-    for (int g = 0; g < G; g++) way.softmax.odd[g] |= odd[g];
-    if (kMoments && (call.rows.max_score || call.rows.max_key)) {
-        const bool apart = changes_scores(call.problem);
-        keep_largest<A, G>(way.softmax, part, apart ? space.score.raw : space.score.scores, space.score.scores,
-                           apart ? nullptr : largest);
-    }
+    if constexpr (kTerms<A> == 1) space.weights = space.score.scores;
+    score_products<A, G>(way.block, call.problem.k.width, part, keys, space.score, largest, odd);
+    const bool hides = settle<A, G, kMoments>(call, head, way, part, space, largest, odd);
     if (kTerms<A> == 1 && hides && values.v)
         __builtin_memcpy(space.side + part.a * lanes, space.score.scores + part.a * lanes,
                          sizeof(W) * lanes * uint64_t(part.b - part.a));
     const bool rises = soften<A, G, kMoments>(way.softmax, part, largest, space.score.scores, space.weights, keep);
     const W* scores = kTerms<A> == 1 ? space.side : space.score.scores;
-    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, rises, keep, way.out, keys.next);
+    if (values.v) add_values<A, G>(call, values, part, hides, scores, space, rises ? keep : nullptr, way, keys.next);
 }
 
 template <class A, bool kMoments>
@@ -226,22 +57,37 @@ void step_any(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& ke
     }
 }
 
+// Where the outputs of a block go.
+template <class A>
+Work<A>* place_of(const Apply<A>& call, int64_t head, const Block<A>& block) {
+    const Problem& p = call.problem;
+    return static_cast<Work<A>*>(call.out) + (head * p.rows.size() + block.row0 - p.rows.begin) * call.v->width;
+}
+
+// The block's outputs, times what they are worth.
+template <class A>
+void keep_outputs(const Apply<A>& call, const Vector<Work<A>>* keep, const Way<A>& way) {
+    constexpr int VL = Lanes<Work<A>>::n;
+    Work<A>* at = way.out;
+    for (int64_t c = 0; c < call.v_width; c++)
+        for (int g = 0; g < way.block.groups; g++, at += VL) store(at, load(at) * keep[g]);
+}
+
 // The block's outputs, divided by their totals, as rows of the result.
 template <class A>
 void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
-    const Problem& p = call.problem;
     const Block<A>& block = way.block;
     const int64_t lanes = block.groups * VL, width = call.v->width;
+    if (way.fresh) __builtin_memset(way.out, 0, sizeof(W) * uint64_t(call.v_width * lanes));  // no key is seen
     Mask<W> odd{};
     for (int g = 0; g < block.groups; g++) {
         const Vector<W> total = kTerms<A> == 1 ? way.softmax.total[g] : way.softmax.rounded[g], zero{};
         const Vector<W> share = select<W>(way.softmax.odd[g], all(W(__builtin_nan(""))),
                                           select<W>(total > zero, all(W(1)) / total, zero));
         const int rows = block.rows - g * VL < VL ? block.rows - g * VL : VL;
-        const int64_t row = head * p.rows.size() + block.row0 - p.rows.begin + g * VL;
-        W* out = static_cast<W*>(call.out) + row * width;
+        W* out = place_of(call, head, block) + g * VL * width;
         for (int64_t c = 0; c < width; c += VL) {
             Vector<W> part[VL];
 #pragma GCC unroll 16
@@ -263,14 +109,33 @@ void give_outputs(const Apply<A>& call, int64_t head, const Way<A>& way) {
     if (any(odd)) __atomic_store_n(call.finite, false, __ATOMIC_RELAXED);
 }
 
-// What the first block of a task has fetched meanwhile.
+// Where the outputs of a block will be written.
 template <class A>
-void look_ahead(const Apply<A>& call, const Values<A>& values, int64_t last, Keys<A>& keys) {
-    if (kTerms<A> > 1) return;
-    const int64_t size = sizeof(Number<A>);
-    if (call.v_direct) keys.values = {reinterpret_cast<const char*>(values.v), call.v->row, call.v->width * size};
-    if (call.k_direct && keys.j0 + 2 * kTile<A> <= last)
-        keys.next = keys.behind(kTile<A>, call.problem.k.width);
+Ahead outputs_of(const Apply<A>& call, int64_t head, const Block<A>& block) {
+    if (!call.v) return {};
+    const int64_t row = call.v->width * int64_t(sizeof(Work<A>));
+    return {reinterpret_cast<const char*>(place_of(call, head, block)), row, row, block.rows};
+}
+
+// What block b of a task has fetched meanwhile: the first one, for all of them, this tile's values and the next one's keys;
+// the others, on their first tile, the queries of the next block, and before their last their outputs.
+template <class A>
+void look_ahead(const Apply<A>& call, int64_t head, const Way<A>* ways, int b, int count, const Values<A>& values,
+                bool begins, int64_t last, Keys<A>& keys) {
+    const int64_t size = sizeof(Number<A>), behind = keys.j0 + kTile<A>;
+    const bool goes_on = call.k_direct && behind + kTile<A> <= last && kTerms<A> == 1;
+    keys.soon = keys.next = {};
+    if (b == 0 && kTerms<A> == 1 && call.v_direct)
+        keys.soon = {reinterpret_cast<const char*>(values.v), call.v->row, call.v->width * size, keys.n};
+    if (b == 0 && goes_on) keys.next = keys.behind(kTile<A>, call.problem.k.width);
+    if (b == 0) return;
+    const int64_t ends = ways[b].block.last_max;
+    if (begins && b + 1 < count)
+        keys.soon = queries_of(call.problem, head, ways[b + 1].block);
+    else if (behind < ends && ends <= behind + kTile<A>)
+        keys.soon = outputs_of(call, head, ways[b].block);
+    else if (b == count - 1 && !call.v && goes_on)
+        keys.soon = keys.behind(kTile<A>, call.problem.k.width);
 }
 
 // The blocks of a task over all tiles of keys that one of them sees; false where the call is to end early.
@@ -283,7 +148,7 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         last = ways[b].block.last_max > last ? ways[b].block.last_max : last;
     }
     const bool moments = call.rows.asks_moments();
-    [[maybe_unused]] Before<A> before{};
+    Before<A> before{};
     const int64_t begins = first / kTile<A> * kTile<A>;
     int64_t seen = 0;
     for (int64_t j0 = begins; j0 < last; j0 += kTile<A>, seen += kTile<A> * (p.k.width + call.v_width + 1)) {
@@ -294,20 +159,19 @@ bool walk_keys(const Apply<A>& call, int64_t head, Way<A>* ways, int count, Appl
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kTile<A> ? p.n_k - j0 : kTile<A>)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         const Values<A> values = call.v ? read_values(call, head, j0, keys.n, space) : Values<A>{};
-        look_ahead(call, values, last, keys);
         for (int b = 0; b < count; b++) {
-            if (b == 1) keys.values = keys.next = {};  // they are near by now
-            const bool goes_on = call.k_direct && j0 + 2 * kTile<A> <= last;
-            if (b == count - 1 && !call.v && kTerms<A> == 1 && goes_on) keys.values = keys.behind(kTile<A>, p.k.width);
+            if (j0 == begins) take_queries(p, head, call.q_width, space.rows, ways[b].block);
+            look_ahead(call, head, ways, b, count, values, j0 == begins, last, keys);
             if (moments)
-                step_any<A, true>(call, head, ways[b], keys, values, space);
-            else if constexpr (kTerms<A> == 2)
-                step_on(call, head, ways[b], keys, values, space, before);
+                step_on<A, true>(call, head, ways[b], keys, values, space, before);
             else
-                step_any<A, false>(call, head, ways[b], keys, values, space);
+                step_on<A, false>(call, head, ways[b], keys, values, space, before);
         }
     }
-    if constexpr (kTerms<A> == 2) finish_before(call, before, space);
+    if (moments)
+        finish_before<A, true>(call, before, space);
+    else
+        finish_before<A, false>(call, before, space);
     return true;
 }
 
@@ -324,14 +188,17 @@ void apply_task(void* context, int64_t task) {
     const int count = int(call.grid.blocks - begins < call.together ? call.grid.blocks - begins : call.together);
     Way<A> ways[kBlocks];
     for (int b = 0; b < count; b++) {
-        Query<A>* q = space.queries + b * call.q_width / kTerms<A> * lanes;
-        begin_block(p, call.grid, head, begins + b, call.q_width, q, space.rows, ways[b].block);
-        ways[b].softmax.begin(p, head);
+        place_block(p, call.grid, head, begins + b, ways[b].block);
+        ways[b].block.q = space.queries + b * call.q_width / kTerms<A> * lanes;
+        ways[b].softmax.begin();
         ways[b].out = space.outs + b * call.v_width * lanes;
-        for (int64_t n = 0; n < call.v_width * lanes; n++) ways[b].out[n] = 0;
+        ways[b].fresh = true;
     }
+    for (int b = 0; b < count && b < 2; b++) queries_of(p, head, ways[b].block).fetch();
     if (!walk_keys(call, head, ways, count, space)) return;
     for (int b = 0; b < count; b++) {
+        Vector<Work<A>> keep[kGroups];
+        if (take_sink(p, head, ways[b].softmax, keep) && call.v && !ways[b].fresh) keep_outputs(call, keep, ways[b]);
         if (call.v) give_outputs(call, head, ways[b]);
         if (!call.rows.asks()) continue;
         const int64_t row = head * p.rows.size() + ways[b].block.row0 - p.rows.begin;

@@ -49,6 +49,29 @@ bool lies_ready(const Rows& rows, int64_t head) {
     return rows.dtype == Arithmetic<A>::dtype && rows.column == size && rows.width % kTerms<A> == 0 && aligned;
 }
 
+// Rows that are wanted soon.
+struct Ahead {
+    const char* at;
+    int64_t row, bytes;
+    int n;  // 0: none
+
+    // Has rows from <= r < to, as far as there are so many, brought near: to the first cache (3), or to the second (2).
+    template <int kNear>
+    __attribute__((always_inline)) void fetch(int from, int to) const {
+        if (n == 0) return;
+        for (int r = from; r < to && r < n; r++)
+            for (int64_t x = 0; x < bytes; x += 64) __builtin_prefetch(at + r * row + x, 0, kNear);
+    }
+    __attribute__((always_inline)) void fetch() const { fetch<3>(0, n); }
+};
+
+// The queries of a block, where they are read in place: one by one each row would be waited for.
+template <class A>
+Ahead queries_of(const Problem& p, int64_t head, const Block<A>& block) {
+    if (!lies_ready<A>(p.q, head)) return {};
+    return {p.q.data + p.q.at[head] + block.row0 * p.q.row, p.q.row, p.q.width * int64_t(sizeof(Number<A>)), block.rows};
+}
+
 // The rows of q that a block holds, as [element][lanes]. Lanes behind the last query do as the first.
 template <class A>
 void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows, Block<A>& block) {
@@ -60,8 +83,6 @@ void take_queries(const Problem& p, int64_t head, int64_t width, Number<A>* rows
     const char* begin = direct ? p.q.data + p.q.at[head] + block.row0 * p.q.row : reinterpret_cast<const char*>(rows);
     const int64_t row = direct ? p.q.row : width * int64_t(sizeof(Number<A>));
     block.factor = W(p.factor);
-    for (int i = 0; direct && i < block.rows; i++)  // all at once: one by one each would be waited for
-        for (int64_t x = 0; x < width * int64_t(sizeof(Number<A>)); x += 64) __builtin_prefetch(begin + i * row + x, 0, 3);
     for (int g = 0; g < block.groups; g++) {
         const char* from[VL];
         for (int i = 0; i < VL; i++) from[i] = begin + (g * VL + i < block.rows ? g * VL + i : 0) * row;
@@ -112,6 +133,7 @@ void begin_block(const Problem& p, const Grid& grid, int64_t head, int64_t index
                  Number<A>* rows, Block<A>& block) {
     place_block(p, grid, head, index, block);
     block.q = q;
+    queries_of(p, head, block).fetch();
     take_queries(p, head, width, rows, block);
 }
 
@@ -120,13 +142,15 @@ struct Stretch {
     int a, b, from, to;
 };
 
+constexpr int kMostKeys = kTile<float>;
+
 // The part of a tile that the block sees: keys a <= j < b of those from j0 on, and how.
 struct Part {
     int64_t j0;
     int a, b;
     bool hides;         // some lane does not see some of these keys
     int stretches;  // 0: every vector sees all of it
-    Stretch stretch[64 / kKeysAtOnce];
+    Stretch stretch[kMostKeys / kKeysAtOnce];
 };
 
 // All n keys of a tile, of which every lane sees every key.

@@ -58,7 +58,7 @@ struct Problem {
 // What one pass over the keys may say of each row, (n_heads, rows), in the work dtype (float64 for float64, float32 for
 // all others); null where unwanted. A row that sees NaN or an infinite score has NaN everywhere.
 struct RowResults {
-    void* peak;        // nats: the largest score, the sink's among them; 0 where there is none
+    void* peak;        // nats: the largest score, or 80 below the sink where that is more; 0 where there is no score
     void* total;       // sum of exp(score − peak), at least 1; 0 where there is no score
     void* lse;         // nats
     void* entropy;     // nats, over the keys alone

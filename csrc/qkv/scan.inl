@@ -227,7 +227,7 @@ bool scan_blocks(const ScanCall<A>& call, int64_t head, int64_t stripe, int coun
         Keys<A> keys{nullptr, 0, j0, int(p.n_k - j0 < kScanTile ? p.n_k - j0 : kScanTile)};
         keys.k = space.keys.read(head, j0, keys.n, &keys.row);
         for (int b = 0; b < count; b++) {
-            if (b == count - 1 && call.k_direct && j0 + 2 * kScanTile <= last) keys.values = keys.behind(kScanTile, p.k.width);
+            if (b == count - 1 && call.k_direct && j0 + 2 * kScanTile <= last) keys.soon = keys.behind(kScanTile, p.k.width);
             Counted<A>& counted = space.counted[b];
             switch (counted.block.groups) {
                 case 1: scan_tile<A, 1>(call, head, stripe, counted, keys, space.score); break;

@@ -29,20 +29,6 @@ struct ScoreSpace {
     }
 };
 
-// Rows that are wanted soon.
-struct Ahead {
-    const char* at;  // null: none
-    int64_t row, bytes;
-
-    // Has rows from <= r < to brought near: to the first cache (3), or to the second (2).
-    template <int kNear>
-    __attribute__((always_inline)) void fetch(int from, int to) const {
-        if (!at) return;
-        for (int r = from; r < to; r++)
-            for (int64_t x = 0; x < bytes; x += 64) __builtin_prefetch(at + r * row + x, 0, kNear);
-    }
-};
-
 // A tile of keys: k[j][channel] of n keys from j0 on.
 template <class A>
 struct Keys {
@@ -50,12 +36,13 @@ struct Keys {
     int64_t row;
     int64_t j0;
     int n;
-    Ahead values{}, next{};  // fetched while these keys are multiplied: their values; while those are: the next tile's keys
+    // Fetched while these keys are multiplied, their values as a rule; and while those are, the next tile's keys.
+    Ahead soon{}, next{};
 
     // The rows of the next tile, of numbers of a width.
     Ahead behind(int tile, int64_t width) const {
         const int64_t size = sizeof(Number<A>);
-        return {reinterpret_cast<const char*>(k + tile * row), row * size, width * size};
+        return {reinterpret_cast<const char*>(k + tile * row), row * size, width * size, tile};
     }
 };
 
@@ -70,16 +57,35 @@ __attribute__((noinline)) void multiply_some_keys(const Stretch& some, const Num
     });
 }
 
+// multiply_keys for the last n keys of a part, fewer than kKeysAtOnce: those behind them are computed, but not looked at.
+template <class A, int G>
+__attribute__((noinline)) void multiply_last_keys(int n, const Number<A>* k, int64_t k_row, const Query<A>* q, int64_t width,
+                                                  Work<A> factor, Work<A>* scores, Vector<Work<A>>* largest,
+                                                  Mask<Work<A>>* odd) {
+    constexpr int VL = Lanes<Work<A>>::n, kHalf = kKeysAtOnce / 2;
+    Vector<Work<A>> unused[G] = {};
+    Mask<Work<A>> ignored[G] = {};
+    if (n <= kHalf)
+        multiply_keys<A, G, 0, G, kHalf>(k, k_row, q, width, factor, scores, unused, ignored);
+    else
+        multiply_keys<A, G>(k, k_row, q, width, factor, scores, unused, ignored);
+    for (int r = 0; r < n; r++)
+        for (int g = 0; g < G; g++) {
+            const Vector<Work<A>> x = load(scores + (r * G + g) * VL);
+            largest[g] = larger(largest[g], x);
+            odd[g] |= (Mask<Work<A>>)(x - x);
+        }
+}
+
 // The products alone, their largest, and the lanes that have NaN or an infinite one among them.
 template <class A, int G>
 QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part& part, const Keys<A>& keys,
                                ScoreSpace<A>& space, Vector<Work<A>>* largest, Mask<Work<A>>* odd) {
     typedef Work<A> W;
-    constexpr int VL = Lanes<W>::n, lanes = G * VL;
+    constexpr int lanes = G * Lanes<W>::n;
     width = up_to(width, kTerms<A>);
-    Vector<W> unused[G];
     for (int g = 0; g < G; g++) {
-        largest[g] = unused[g] = all(W(-__builtin_inf()));
+        largest[g] = all(W(-__builtin_inf()));
         odd[g] = Mask<W>{};
     }
     const Stretch* stretch = part.stretch;
@@ -87,7 +93,6 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
         if (part.stretches && j == stretch->b) stretch++;
         const bool some = part.stretches && stretch->to - stretch->from < G;
         if (some && stretch->to == stretch->from) continue;
-        const bool whole = j + kKeysAtOnce <= part.b;
         const Number<A>* from = keys.k + j * keys.row;
         int64_t row = keys.row;
         if (j + kKeysAtOnce > keys.n) {
@@ -96,21 +101,14 @@ QKV_INLINE void score_products(const Block<A>& block, int64_t width, const Part&
             from = space.tail;
             row = width;
         }
-        Mask<W> ignored[G] = {};
-        keys.values.template fetch<3>(j, j + kKeysAtOnce < keys.n ? j + kKeysAtOnce : keys.n);
-        if (some) {  // settle_scores finds the largest, for something is hidden here
-            multiply_some_keys<A, G>(*stretch, from, row, block.q, width, block.factor, space.scores + j * lanes);
-            continue;
-        }
-        multiply_keys<A, G>(from, row, block.q, width, block.factor, space.scores + j * lanes, whole ? largest : unused,
-                            whole ? odd : ignored);
-        if (whole) continue;
-        for (int r = j; r < part.b; r++)
-            for (int g = 0; g < G; g++) {
-                const Vector<W> x = load(space.scores + (r * G + g) * VL);
-                largest[g] = larger(largest[g], x);
-                odd[g] |= (Mask<W>)(x - x);
-            }
+        keys.soon.template fetch<3>(j, j + kKeysAtOnce);
+        W* scores = space.scores + j * lanes;
+        if (some)  // settle_scores finds the largest, for something is hidden here
+            multiply_some_keys<A, G>(*stretch, from, row, block.q, width, block.factor, scores);
+        else if (j + kKeysAtOnce <= part.b)
+            multiply_keys<A, G>(from, row, block.q, width, block.factor, scores, largest, odd);
+        else
+            multiply_last_keys<A, G>(part.b - j, from, row, block.q, width, block.factor, scores, largest, odd);
     }
     for (int g = 0; g < G; g++) odd[g] = odd[g] != 0;
 }

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int kLazy = 5;  // nats; a peak is left behind by up to this much: weights reach e^5, which costs no precision
 
+constexpr int kSinkAbove = 80;    // nats that a sink is above the peak of what is said of a row, at most: e^80 is a float
+constexpr int kFarBelow = -2000;  // nats: exp gives 0, and a product with 0 is not that of an infinite number
+
 template <class A>
 struct Softmax {
     typedef Work<A> W;
@@ -24,19 +27,16 @@ struct Softmax {
     // weight is then taken out again where that weight is most of the row. With the exact sum the error was a sixth larger
     // for scores that spread over 4 nats, and hardly another one for those that spread over 1.
     Vector<W> rounded[kGroups];
-    Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), for the entropy
-    Vector<W> highest[kGroups];  // the largest score, the sink's among them
+    Vector<W> moment[kGroups];   // sum of exp(score − peak) · (score − peak), in units of kNearUnit, for the entropy
+    Vector<W> highest[kGroups];  // the largest score over the keys
     Vector<W> raw[kGroups];      // the largest score over the keys, before softcap and bias
     int64_t key[kMaxLanes];      // its key
     Mask<W> odd[kGroups];        // lanes that saw NaN or an infinite score: the caller computes those rows again
 
-    void begin(const Problem& p, int64_t head) {
-        const W lowest = W(-__builtin_inf()), sink = p.sinks ? W(p.sinks[head]) : lowest;
+    void begin() {
         for (int g = 0; g < kGroups; g++) {
-            peak[g] = highest[g] = all(sink);
-            total[g] = rounded[g] = all(W(sink > lowest ? 1 : 0));
-            moment[g] = lost[g] = Vector<W>{};
-            raw[g] = all(lowest);
+            peak[g] = highest[g] = raw[g] = all(W(-__builtin_inf()));
+            total[g] = rounded[g] = moment[g] = lost[g] = Vector<W>{};
             odd[g] = Mask<W>{};
         }
         for (int lane = 0; lane < kMaxLanes; lane++) key[lane] = -1;
@@ -83,20 +83,21 @@ struct Sums {
 #pragma GCC unroll 3
         for (int g = 0; g < kGroups; g++) total[g] = moment[g] = rounded[g] = Vector<Work<A>>{};
     }
+    __attribute__((always_inline)) void add(const Sums& more) {
+#pragma GCC unroll 3
+        for (int g = 0; g < kGroups; g++) total[g] += more.total[g], moment[g] += more.moment[g], rounded[g] += more.rounded[g];
+    }
 };
 
 // The weights exp(score − shift) of n vectors, of keys and groups from `first` on, which go into the sums of their groups.
 template <class A, bool kMoments, int n>
 QKV_INLINE void take_weights(Vector<Work<A>> (&x)[n], int first, Sums<A>& sums) {
-    typedef Work<A> W;
-    Vector<W> weight[n];
-#pragma GCC unroll 3
-    for (int i = 0; i < n; i++) weight[i] = x[i];
-    exp_near(weight);
+    Vector<Work<A>> weight[n];
+    exp_near(x, weight);
 #pragma GCC unroll 3
     for (int i = 0; i < n; i++) {
         sums.total[first + i] += weight[i];
-        if (kMoments) sums.moment[first + i] += weight[i] * larger(all(W(-2000)), x[i]);  // 0 · −inf is not asked for
+        if (kMoments) sums.moment[first + i] += weight[i] * x[i];
         x[i] = weight[i];
     }
 }
@@ -140,10 +141,7 @@ QKV_INLINE void weigh_all(const Part& part, const Vector<Work<A>>* shift, Work<A
                 weigh_some<A, G, kMoments, some.from, some.to>(part.stretch[s].a, part.stretch[s].b, shift, scores, weights,
                                                                sums, odds);
             });
-        for (int g = 0; g < G; g++) {
-            sums.total[g] += odds.total[g];
-            if (kMoments) sums.moment[g] += odds.moment[g];
-        }
+        sums.add(odds);
     } else {
         // where the part begins or ends within a pair of keys, the other one weighs nothing
         for (int lane = 0; lane < lanes; lane++) {
@@ -185,9 +183,9 @@ QKV_INLINE bool raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Ve
         const Vector<W> now = select<W>(rises, largest[g], old);
         const Mask<W> fresh = old == lowest;
         // −inf − −inf is not asked for: a lane that has seen nothing keeps nothing
-        const Vector<W> change = select<W>(fresh, Vector<W>{}, old - now);
+        const Vector<W> change = select<W>(fresh, Vector<W>{}, larger(all(W(kFarBelow)), old - now));
         keep[g] = select<W>(rises, select<W>(fresh, Vector<W>{}, exp(change)), all(W(1)));
-        if (kMoments) state.moment[g] = keep[g] * (state.moment[g] + change * state.total[g]);
+        if (kMoments) state.moment[g] = keep[g] * (state.moment[g] + change * all(W(1 / kNearUnit<W>)) * state.total[g]);
         state.total[g] *= keep[g];
         state.lost[g] *= keep[g];
         if (kTerms<A> > 1) state.rounded[g] *= keep[g];
@@ -206,6 +204,28 @@ QKV_INLINE void add_sums(Softmax<A>& state, const Sums<A>& sums) {
         if (kTerms<A> > 1) state.rounded[g] += sums.rounded[g];
         if (kMoments) state.moment[g] += sums.moment[g];
     }
+}
+
+// Takes the head's sink in, behind all keys: were it the peak of keys far below it, their weights would be coarser. Returns
+// whether older sums are worth less by keep.
+template <class A>
+bool take_sink(const Problem& p, int64_t head, Softmax<A>& state, Vector<Work<A>>* keep) {
+    typedef Work<A> W;
+    const W lowest = W(-__builtin_inf()), sink = p.sinks ? W(p.sinks[head]) : lowest;
+    if (sink == lowest) return false;
+    for (int g = 0; g < kGroups; g++) {
+        const Vector<W> now = larger(state.peak[g], all(sink)), below = larger(all(W(kFarBelow)), all(sink) - now);
+        const Vector<W> fall = larger(all(W(kFarBelow)), state.peak[g] - now);
+        const Vector<W> change = select<W>(state.peak[g] == all(lowest), Vector<W>{}, fall);
+        const Vector<W> weight = exp(below);
+        keep[g] = exp(change);
+        state.moment[g] = keep[g] * (state.moment[g] + change * all(W(1 / kNearUnit<W>)) * state.total[g]) +
+                          weight * below * all(W(1 / kNearUnit<W>));
+        state.total[g] = state.total[g] * keep[g] + weight;
+        state.rounded[g] = state.rounded[g] * keep[g] + weight;
+        state.peak[g] = now;
+    }
+    return true;
 }
 
 // Takes a tile's scores (a <= j < b) in, as weights exp(score − peak). Returns whether older sums are worth less by keep.
@@ -227,20 +247,23 @@ void give_row(const Problem& p, int64_t head, const Softmax<A>& state, int lane,
     constexpr int VL = Lanes<W>::n;
     const double nan = __builtin_nan(""), lowest = -__builtin_inf();
     const double peak = state.peak[lane / VL][lane % VL], total = state.total[lane / VL][lane % VL];
-    const double highest = state.highest[lane / VL][lane % VL], moment = state.moment[lane / VL][lane % VL];
+    const double highest = state.highest[lane / VL][lane % VL], moment = state.moment[lane / VL][lane % VL] * kNearUnit<W>;
     const bool odd = state.odd[lane / VL][lane % VL] != 0, empty = !(total > 0);
     const auto give = [&](void* to, double value) {
         if (to) static_cast<W*>(to)[at] = W(odd ? nan : value);
     };
     const double log_total = empty ? lowest : __builtin_log(total);
-    // relative to the largest score there is a term of 1, whatever else was rounded
-    const double whole = total * __builtin_exp(peak - highest);
-    give(into.peak, empty ? 0 : highest);
+    const double sink_score = p.sinks ? p.sinks[head] : lowest;
+    // relative to the largest score there is a term of 1, whatever else was rounded; to one of a sink far above all keys
+    // their weights would be coarser
+    const double from = highest > sink_score - kSinkAbove ? highest : sink_score - kSinkAbove;
+    const double whole = total * __builtin_exp(peak - from);
+    give(into.peak, empty ? 0 : from);
     give(into.total, empty ? 0 : whole < 1 ? 1 : whole);
     give(into.lse, empty ? lowest : peak + log_total);
     // over the keys alone: the sink's share, and its term of the moment, are taken out again
-    const bool has_sink = p.sinks && !empty && p.sinks[head] > lowest;
-    const double below = has_sink ? p.sinks[head] - peak : 0, sink = has_sink ? __builtin_exp(below) : 0;
+    const bool has_sink = !empty && sink_score > lowest;
+    const double below = has_sink ? sink_score - peak : 0, sink = has_sink ? __builtin_exp(below) : 0;
     give(into.entropy, empty ? 0 : (1 - sink / total) * log_total - (moment - sink * below) / total);
     give(into.max_score, state.raw[lane / VL][lane % VL]);
     if (into.max_key) into.max_key[at] = odd ? -1 : state.key[lane];

@@ -11,10 +11,9 @@ namespace QKV_ISA {
 namespace {
 
 // Keys of a tile. Its sums are added to older ones once, so more keys cost less; but a sum of more terms rounds more, and the
-// scores of 64 keys × 48 queries fill a third of the first cache.
-constexpr int kKeyBlock = 48;
+// scores of 96 keys × 48 queries fill half of the first cache. A multiple of 8, and of 6: see overlap.h.
 template <class A>
-constexpr int kTile = kTerms<A> == 1 ? kKeyBlock : 64;  // of bfloat16 more, for they are multiplied two at a time
+constexpr int kTile = 384 / int(sizeof(Work<A>));
 
 // Keeps a vector of scores, and takes it into the largest and the odd: those are lanes with a bit that is not 0, for x − x is
 // +0 or NaN.
@@ -44,18 +43,18 @@ QKV_INLINE void with_vectors(int from, int to, const Run& run) {
     }
 }
 
-// scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeysAtOnce keys and vectors from <= g < to of G.
+// scores[j][queries] = sum over channels of k[j][c] · q[c][queries], for kKeys keys and vectors from <= g < to of G.
 // Takes their largest into `largest`, and into `odd` whether any is NaN or infinite. q is multiplied by factor already, unless
 // that would round it.
-template <class A, int G, int from = 0, int to = G>
+template <class A, int G, int from = 0, int to = G, int kKeys = kKeysAtOnce>
 QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, const Query<A>* __restrict q, int64_t width,
                               Work<A> factor, Work<A>* __restrict scores, Vector<Work<A>>* largest,
                               Mask<Work<A>>* odd) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
-    Vector<W> sum[kKeysAtOnce][G];
+    Vector<W> sum[kKeys][G];
 #pragma GCC unroll 8
-    for (int r = 0; r < kKeysAtOnce; r++) {
+    for (int r = 0; r < kKeys; r++) {
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) sum[r][g] = Vector<W>{};
     }
@@ -65,14 +64,14 @@ QKV_INLINE void multiply_keys(const Number<A>* __restrict k, int64_t k_row, cons
 #pragma GCC unroll 3
         for (int g = from; g < to; g++) query[g] = load(q + (c / kTerms<A> * G + g) * VL);
 #pragma GCC unroll 8
-        for (int r = 0; r < kKeysAtOnce; r++) {
+        for (int r = 0; r < kKeys; r++) {
             const Vector<Query<A>> key = spread(k + r * k_row + c);
 #pragma GCC unroll 3
             for (int g = from; g < to; g++) sum[r][g] = multiply_add(sum[r][g], key, query[g]);
         }
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < kKeysAtOnce; r++) {
+    for (int r = 0; r < kKeys; r++) {
 #pragma GCC unroll 3
         for (int g = from; g < to; g++) {
             if (kTerms<A> > 1) sum[r][g] *= all(factor);
@@ -101,34 +100,34 @@ QKV_INLINE void sum_values(const Number<A>* __restrict v, int64_t v_row, int n, 
     }
 }
 
-// out[c][queries] = keep · out[c][queries] + sum. Without kKeep every keep is 1: the same bits for less work.
-template <class W, int G, bool kKeep>
-QKV_INLINE void keep_sums(const Vector<W> (&sum)[kKeysAtOnce][G], const Vector<W>* keep, W* __restrict out) {
+// What becomes of the outputs that a block has already: there are none, they stay as they are, or each is worth what `keep` of
+// its lane says. That they stay gives the bits of a keep of 1 for less work.
+struct NoOlder {};
+struct SameOlder {};
+template <class W>
+struct Older {
+    const Vector<W>* keep;
+};
+template <class W>
+QKV_INLINE Vector<W> onto(NoOlder, int, const W*, Vector<W> sum) { return sum; }
+template <class W>
+QKV_INLINE Vector<W> onto(SameOlder, int, const W* out, Vector<W> sum) { return sum + load(out); }
+template <class W>
+QKV_INLINE Vector<W> onto(Older<W> older, int g, const W* out, Vector<W> sum) { return sum + load(out) * older.keep[g]; }
+
+// out[c][queries] = what older outputs are worth + sum. The sum of a tile starts from zero: adding it as one number loses less
+// than adding its terms one by one.
+template <class W, int G, class How>
+QKV_INLINE void add_to(const Vector<W> (&sum)[kKeysAtOnce][G], How older, W* __restrict out) {
     constexpr int VL = Lanes<W>::n;
 #pragma GCC unroll 8
     for (int r = 0; r < kKeysAtOnce; r++) {
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) {
             W* at = out + (r * G + g) * VL;
-            store(at, kKeep ? sum[r][g] + load(at) * keep[g] : sum[r][g] + load(at));
+            store(at, onto(older, g, at, sum[r][g]));
         }
     }
-}
-
-// out[c][queries] = keep · out[c][queries] + sum over keys of v[j][c] · weight[j][queries], for kKeysAtOnce channels. The
-// sum of a tile starts from zero: adding it as one number loses less than adding its terms one by one. Of bfloat16, rows of
-// v are pairs of keys, column by column, and n counts those.
-template <class A, int G, bool kKeep = true>
-QKV_INLINE void multiply_values(const Number<A>* __restrict v, int64_t v_row, int n, const Query<A>* __restrict weight,
-                                const Vector<Work<A>>* keep, Work<A>* __restrict out) {
-    Vector<Work<A>> sum[kKeysAtOnce][G];
-#pragma GCC unroll 8
-    for (int r = 0; r < kKeysAtOnce; r++) {
-#pragma GCC unroll 3
-        for (int g = 0; g < G; g++) sum[r][g] = Vector<Work<A>>{};
-    }
-    sum_values<A, G, 0, G>(v, v_row, n, weight, sum);
-    keep_sums<Work<A>, G, kKeep>(sum, keep, out);
 }
 
 }  // namespace

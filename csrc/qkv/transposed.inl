@@ -40,7 +40,7 @@ int64_t take_space(const Transposed<A>& call, Arena arena, TransposedSpace<A>& s
     constexpr int64_t lanes = kGroups * Lanes<W>::n;
     const Problem& p = call.problem;
     space.score.take(arena, p.k.width, false, true);
-    space.keys = {&p.k, up_to(p.k.width, kTerms<A>), call.k_direct, arena.take<Number<A>>(kKeyBlock * up_to(p.k.width, kTerms<A>))};
+    space.keys = {&p.k, up_to(p.k.width, kTerms<A>), call.k_direct, arena.take<Number<A>>(kTile<A> * up_to(p.k.width, kTerms<A>))};
     space.q = arena.take<Query<A>>(call.q_width / kTerms<A> * lanes);
     space.rows = arena.take<Number<A>>(call.q_width * lanes);
     space.x = arena.take<W>(lanes * call.x_width);
@@ -148,12 +148,13 @@ void transposed_task(void* context, int64_t task) {
         place_block(p, call.grid, head, index, block);
         if (block.last_max <= begin || block.first_min >= end) continue;
         block.q = space.q;
+        queries_of(p, head, block).fetch();
         take_queries(p, head, call.q_width, space.rows, block);
         Shares<W> shares{};
         shares.take(p, head, block, call.sums);
         const bool odd = take_x(call, head, block, space.clean, space.x);
-        for (int64_t j0 = begin; j0 < end; j0 += kKeyBlock) {
-            Keys<A> keys{nullptr, 0, j0, int(end - j0 < kKeyBlock ? end - j0 : kKeyBlock)};
+        for (int64_t j0 = begin; j0 < end; j0 += kTile<A>) {
+            Keys<A> keys{nullptr, 0, j0, int(end - j0 < kTile<A> ? end - j0 : kTile<A>)};
             keys.k = space.keys.read(head, j0, keys.n, &keys.row);
             W* sums = space.sums + (j0 - begin) * call.x_width;
             switch (block.groups) {
@@ -173,7 +174,7 @@ void apply_transposed_in(const Problem& problem, const RowSums& sums, const Rows
     typedef Work<A> W;
     if (problem.n_heads == 0 || problem.n_k == 0 || x.width == 0) return;
     const int64_t x_width = up_to(x.width, Lanes<W>::n), fits = kStripeBytes / int64_t(sizeof(W)) / x_width;
-    const int64_t stripe = fits < kKeyBlock ? kKeyBlock : fits > 16 * kKeyBlock ? 16 * kKeyBlock : fits / kKeyBlock * kKeyBlock;
+    const int64_t stripe = fits < kTile<A> ? kTile<A> : fits > 16 * kTile<A> ? 16 * kTile<A> : fits / kTile<A> * kTile<A>;
     Transposed<A> call{problem,
                        sums,
                        x,

@@ -89,7 +89,7 @@ void window_task(void* context, int64_t task) {
     Number<A>* rows = nullptr;
     auto take = [&](Arena arena) {
         space.take(arena, p.k.width, false, true);
-        reader.memory = arena.take<Number<A>>(kKeyBlock * up_to(p.k.width, kTerms<A>));
+        reader.memory = arena.take<Number<A>>(kTile<A> * up_to(p.k.width, kTerms<A>));
         q = arena.take<Query<A>>(call.q_width / kTerms<A> * lanes);
         rows = arena.take<Number<A>>(call.q_width * lanes);
         return arena.used;
@@ -104,8 +104,8 @@ void window_task(void* context, int64_t task) {
     const int64_t width = call.keys.size(), begin = call.keys.begin + run * kRun;
     const int64_t end = begin + kRun < call.keys.end ? begin + kRun : call.keys.end;
     W* to = static_cast<W*>(call.out) + (head * p.rows.size() + block.row0 - p.rows.begin) * width;
-    for (int64_t j0 = begin; j0 < end; j0 += kKeyBlock) {
-        Keys<A> keys{nullptr, 0, j0, int(end - j0 < kKeyBlock ? end - j0 : kKeyBlock)};
+    for (int64_t j0 = begin; j0 < end; j0 += kTile<A>) {
+        Keys<A> keys{nullptr, 0, j0, int(end - j0 < kTile<A> ? end - j0 : kTile<A>)};
         keys.k = reader.read(head, j0, keys.n, &keys.row);
         switch (block.groups) {
             case 1: fill<A, 1>(call, head, block, shares, keys, space); break;

@@ -29,7 +29,7 @@ QKV_INLINE Vector<float> exp(Vector<float> x) {
 }
 
 #if defined(__AVX512F__)
-// The same with fewer multiplications, within 2 + 0.5 |x| ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What
+// The same with fewer multiplications, within 2 + 1.25 |x| ulp: x / ln 2 = n + i / 32 + r, and 2^(i / 32) is looked up. What
 // adds, shifts and looks up does not take the units that multiply, which the kernels have too few of. In steps, so that
 // other work can be put between them. NaN gives 0.
 alignas(64) constexpr uint32_t kPowers[32] = {  // 2^(i / 32), its bits less i where `t` will add it
@@ -38,13 +38,13 @@ alignas(64) constexpr uint32_t kPowers[32] = {  // 2^(i / 32), its bits less i w
     0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
     0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3};
 struct ExpByTable {
-    Vector<float> r, t, power;
+    Vector<float> y, r, t, power;  // y: x in units of ln 2, but no less than what gives 0
 
-    __attribute__((always_inline)) void begin(Vector<float> x) { r = larger(x, all(-88.029692f)); }  // 2^-127: 0
+    __attribute__((always_inline)) void begin(Vector<float> x) { y = larger(x * all(1.44269504f), all(-127.0f)); }
     __attribute__((always_inline)) void split() {
-        const Vector<float> magic = all(393216.0f), unit = all(1.44269504f);  // 1.5 · 2^18: what is added to it leaves a
-        t = r * unit + magic;                                                 // multiple of 1/32
-        r = r * unit - (t - magic);
+        const Vector<float> magic = all(393216.0f);  // 1.5 · 2^18: what is added to it leaves a multiple of 1/32
+        t = y + magic;
+        r = y - (t - magic);
     }
     __attribute__((always_inline)) void look_up() {
         const __m512i low = _mm512_load_si512(kPowers), high = _mm512_load_si512(kPowers + 16);
@@ -56,10 +56,11 @@ struct ExpByTable {
 #endif
 
 // exp of scores less their peak, n vectors of them: step by step side by side, for each step waits for the one before. Where
-// x is large it loses 3e-8 · |x|, a part of what x has lost as a difference of rounded scores; near 0, which is where
-// weights are large, it is within 2 ulp. Exact at 0 and -inf.
+// x is large it loses 7e-8 · |x|, as much as x has lost as a difference of rounded scores; near 0, which is where weights
+// are large, it is within 2 ulp. Exact at 0 and -inf. What becomes of x is what a weight is multiplied with for the moment:
+// finite, and in units of kNearUnit.
 template <int n>
-QKV_INLINE void exp_near(Vector<float> (&x)[n]) {
+QKV_INLINE void exp_near(Vector<float> (&x)[n], Vector<float> (&weight)[n]) {
 #if defined(__AVX512F__)
     ExpByTable e[n];
 #pragma GCC unroll 8
@@ -71,7 +72,7 @@ QKV_INLINE void exp_near(Vector<float> (&x)[n]) {
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++) e[i].raise();
 #pragma GCC unroll 8
-    for (int i = 0; i < n; i++) x[i] = e[i].value();
+    for (int i = 0; i < n; i++) x[i] = e[i].y, weight[i] = e[i].value();
 #elif defined(__FMA__)
     const Vector<float> magic = all(12582912.0f), unit = all(1.44269504f);
     for (int i = 0; i < n; i++) {
@@ -84,16 +85,37 @@ QKV_INLINE void exp_near(Vector<float> (&x)[n]) {
         p = p * r + all(0.69314718f);
         p = p * r + all(1.0f);
         const Vector<float> value = (Vector<float>)(((Mask<float>)t << 23) + (Mask<float>)p);
-        x[i] = select<float>(x[i] < all(-87.3f), Vector<float>{}, value);
+        weight[i] = select<float>(x[i] < all(-87.3f), Vector<float>{}, value);
+        x[i] = larger(all(-2000.0f), x[i]);
     }
 #else
-    for (int i = 0; i < n; i++) x[i] = exp(x[i]);  // a product that is rounded before it is taken away would lose too much
+    for (int i = 0; i < n; i++) {  // a product that is rounded before it is taken away would lose too much
+        weight[i] = exp(x[i]);
+        x[i] = larger(all(-2000.0f), x[i]);
+    }
 #endif
 }
+#if defined(__AVX512F__)
+template <class W>
+constexpr double kNearUnit = sizeof(W) == 4 ? 0.6931471805599453 : 1;
+#else
+template <class W>
+constexpr double kNearUnit = 1;
+#endif
 QKV_INLINE Vector<double> exp(Vector<double> x);
 template <int n>
-QKV_INLINE void exp_near(Vector<double> (&x)[n]) {
-    for (int i = 0; i < n; i++) x[i] = exp(x[i]);
+QKV_INLINE void exp_near(Vector<double> (&x)[n], Vector<double> (&weight)[n]) {
+    for (int i = 0; i < n; i++) {
+        weight[i] = exp(x[i]);
+        x[i] = larger(all(-2000.0), x[i]);
+    }
+}
+template <class V, int n>
+QKV_INLINE void exp_near(V (&x)[n]) {
+    V weight[n];
+    exp_near(x, weight);
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) x[i] = weight[i];
 }
 
 // double: the series 1 / k! to degree 13, whose rest on [-ln2/2, ln2/2] is below 5e-18.
