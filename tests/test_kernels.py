@@ -19,7 +19,7 @@ from cases.definition import (
     normal,
     qkv_arrays,
 )  # fmt: skip
-from qkv import _kernel, biases, masks, scores
+from qkv import _kernel, biases, masks, measures, scores
 
 pytestmark = running.needs_kernel
 
@@ -158,6 +158,23 @@ def test_any_number_of_queries_and_keys_is_right(n_q, n_k, compiled):
     assert out.shape == (1, 1, n_q, 5)
     assert_as_the_walk(q, k, v, causal=True)
     assert_as_the_walk(q, k, v, mask=np.random.default_rng(n_q).random((n_q, n_k)) < 0.5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("n_k", [95, 96, 97, 192, 200, 300])
+@pytest.mark.parametrize("d_k", [64, 128])
+def test_exponentials_of_a_tile_among_the_products_of_the_next_are_right(d_k, n_k, dtype, compiled):
+    """Widths that models have, over several tiles, in blocks of three vectors and of fewer; values in place and copied."""
+    for n_q in (48, 130):
+        q, k, v = (x.astype(BFLOAT16 if dtype == "bfloat16" else dtype) for x in qkv_arrays(n_k, n_q, n_k, d_k=d_k, d_v=24))
+        out = assert_as_the_walk(q, k, v)
+        assert bits(assert_as_the_walk(q, k, v[..., ::-1])[..., ::-1]) == bits(out)
+        assert_as_the_walk(q, k, v, causal=True)
+        A = qkv.attend(q, k)
+        beside, entropy, largest = A.measure(measures.output(v), measures.entropy(), measures.max_logit())
+        assert bits(beside) == bits(out) and bits(entropy) == bits(A.entropy())
+        score = A.scores().dense()
+        assert bits(largest.value) == bits(score.max(-1)) and (largest.key == score.argmax(-1)).all()
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

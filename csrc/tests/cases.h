@@ -194,6 +194,11 @@ Case drawn() {
         return {1 + below(6), 1 + below(9), many[below(9)], wide[below(9)], wide[below(9)], DType(below(4)),
                 some(), some(), some(), some(), below(2) == 0, some() ? 2.0 : 0.0, 1 + below(4)};
     }
+    if (below(4) == 0) {  // widths of models, over several tiles: the exponentials of one are taken among the products of the next
+        const int64_t keys[] = {95, 96, 97, 191, 192, 193, 200, 300, 400}, wide[] = {8, 64, 65, 128};
+        return {1 + below(2), sizes[8 + below(7)], keys[below(9)], 64 * (1 + below(2)), wide[below(4)], DType(below(4)),
+                some(), some(), some(), some(), below(2) == 0, some() ? 2.0 : 0.0};
+    }
     return {1 + below(3), sizes[below(15)], sizes[below(14)], widths[below(15)], widths[below(15)], DType(below(4)),
             some(), some(), some(), some(), below(2) == 0, some() ? 2.0 : 0.0};
 }
