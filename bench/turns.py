@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-LEAST = 0.01  # seconds that a turn repeats a call for
+LEAST = 0.05  # seconds that a turn repeats a call for: one that has slept is up to a sixth slower for its first 15 ms
 LONG = 0.1  # seconds of a call beside which those after a change of sides do not count
 FEWEST, MOST = 3, 15  # turns
 LOOK = 0.01  # seconds of a look at other threads: the system brings their clocks up to date every 4 ms
