@@ -30,8 +30,8 @@ class Scan {
     void labels(nanobind::handle label, nanobind::handle order, int64_t n, nanobind::handle share) {
         labels_.push_back({from<int32_t>(label), from<uint8_t>(order), n, into<void>(share)});
     }
-    void picture(nanobind::handle label, nanobind::handle order, int64_t height, int64_t width, int64_t rows, bool largest, nanobind::handle value) {
-        pictures_.push_back({from<int32_t>(label), from<uint8_t>(order), height, width, rows, largest, into<double>(value)});
+    void picture(nanobind::handle edge, int64_t height, int64_t width, bool largest, nanobind::handle value, nanobind::handle carried) {
+        pictures_.push_back({from<int64_t>(edge), height, width, largest, into<double>(value), into<double>(carried)});
     }
     void band(nanobind::handle offset, int64_t low, int64_t high, nanobind::handle mass) {
         bands_.push_back({from<int64_t>(offset), low, high, into<void>(mass)});

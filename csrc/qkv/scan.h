@@ -19,15 +19,15 @@ struct Labels {
     void* share;
 };
 
-// Weight by pixel: sums, or maxima, of pixel rows × width for each stripe, (n_heads, stripes, rows_of_stripe, width), zeros
-// before. Pixel row 0 of a stripe is the one that its first row falls into: ⌊i · height / n_q⌋. label, order: as in Labels,
-// ⌊j · width / n_k⌋ of each key.
+// Weight by pixel: sums, or maxima, (n_heads, height, width), zeros before; a row i falls into pixel row ⌊i · height / n_q⌋.
+// What a stripe has of a pixel row that began in a stripe before it is kept apart, (n_heads, stripes, width), zeros before.
+// edge: the first key of each pixel, those j with ⌊j · width / n_k⌋ = pixel, and n_k: (width + 1).
 struct Picture {
-    const int32_t* label;
-    const uint8_t* order;
-    int64_t height, width, rows_of_stripe;
+    const int64_t* edge;
+    int64_t height, width;
     bool largest;
     double* value;
+    double* carried;
 };
 
 // Weight on the keys at(i) + low <= j <= at(i) + high, at(i) = offset[head] + i.
@@ -38,6 +38,7 @@ struct Band {
 };
 
 // Weight on the keys j < at(i) + reach whose token is the row's: key[key_at[head] + j] == row[row_at[head] + i].
+// A row whose token is negative has none.
 struct Pairs {
     const int32_t* key;
     const int64_t* key_at;

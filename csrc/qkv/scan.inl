@@ -4,6 +4,7 @@
 // each stripe.
 
 #include "kernel.h"
+#include "pictures.h"
 #include "spread.h"
 
 namespace qkv {
@@ -21,6 +22,7 @@ struct ScanCall {
     int64_t q_width;
     bool k_direct;
     int64_t stripes;  // a head
+    Sweep sweep;
 };
 
 // The tallies of a block, in the scratch of its task.
@@ -28,12 +30,11 @@ template <class W>
 struct Tallies {
     RowTally<W> rows;
     Vector<W>* bands;  // [n_bands][kGroups]
-    Vector<W>* pairs;  // [n_pairs][kGroups]
-    Mask<W>* own;      // the same: the tokens of the lanes
+    PairTally<W>* pairs;  // [n_pairs]
     TopTally<W>* tops;  // [n_tops]
     DistanceTally<W>* distances;  // [n_distances]
     W** bins;
-    PixelRows<W>* pixels;  // [n_pictures]
+    PixelTally<W>* pixels;  // [n_pictures]
     W** shares;  // [n_labels][labels][lanes], null where they are too many
 };
 
@@ -42,19 +43,14 @@ void take_tallies(Arena& arena, const Scan& scan, Tallies<W>& tallies) {
     constexpr int64_t lanes = kGroups * Lanes<W>::n;
     const bool real = arena.base;  // else memory is only counted
     tallies.bands = arena.take<Vector<W>>(scan.n_bands * kGroups);
-    tallies.pairs = arena.take<Vector<W>>(scan.n_pairs * kGroups);
-    tallies.own = arena.take<Mask<W>>(scan.n_pairs * kGroups);
+    tallies.pairs = arena.take<PairTally<W>>(scan.n_pairs);
     tallies.tops = arena.take<TopTally<W>>(scan.n_tops);
     for (int n = 0; n < scan.n_tops; n++) {
-        TopTally<W> top{scan.tops[n].n, TopTally<W>::row_of(scan.tops[n].n), nullptr, nullptr, nullptr};
-        if (top.top <= kSorted) {
-            top.best = arena.take<W>(top.row * lanes);
-            top.key = arena.take<Whole<W>>(top.row * lanes);
-            top.least = arena.take<W>(lanes);
-        }
+        TopTally<W> top{scan.tops[n].n, nullptr, nullptr, nullptr, nullptr, nullptr};
+        if (top.top <= kSorted) top.take(arena);
         if (real) tallies.tops[n] = top;
     }
-    tallies.pixels = arena.take<PixelRows<W>>(scan.n_pictures);
+    tallies.pixels = arena.take<PixelTally<W>>(scan.n_pictures);
     tallies.shares = arena.take<W*>(scan.n_labels);
     int64_t room = kLabels;
     for (int n = 0; n < scan.n_labels; n++) {
@@ -85,6 +81,7 @@ struct ScanSpace {
     ScoreSpace<A> score;
     Reader<A> keys;
     Number<A>* rows;
+    Runs<Work<A>>* runs;
     Counted<A>* counted;  // [kScanBlocks]
 
     int64_t take(Arena arena, const ScanCall<A>& call) {
@@ -94,6 +91,7 @@ struct ScanSpace {
         const int64_t width = up_to(p.k.width, kTerms<A>);
         keys = {&p.k, width, call.k_direct, arena.take<Number<A>>(kScanTile * width)};
         rows = arena.take<Number<A>>(call.q_width * lanes);
+        runs = arena.take<Runs<Work<A>>>(1);
         counted = arena.take<Counted<A>>(kScanBlocks);
         for (int b = 0; b < kScanBlocks; b++) {
             Counted<A> one{};
@@ -106,25 +104,26 @@ struct ScanSpace {
 };
 
 template <class A>
-void begin_tallies(const ScanCall<A>& call, int64_t head, const Block<A>& block, int64_t stripe_row, Tallies<Work<A>>& tallies) {
+void begin_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, Tallies<Work<A>>& tallies) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n, lanes = kGroups * VL;
     const Scan& scan = call.scan;
     tallies.rows.begin();
     for (int n = 0; n < scan.n_bands * kGroups; n++) tallies.bands[n] = Vector<W>{};
-    for (int n = 0; n < scan.n_pairs; n++) {
-        const Pairs& pairs = scan.pairs[n];
-        const int32_t* row = pairs.row + pairs.row_at[head] + block.row0;
-        for (int lane = 0; lane < block.groups * VL; lane++)
-            tallies.own[n * kGroups + lane / VL][lane % VL] = lane < block.rows ? row[lane] : -1;
-        for (int g = 0; g < kGroups; g++) tallies.pairs[n * kGroups + g] = Vector<W>{};
-    }
+    for (int n = 0; n < scan.n_pairs; n++)
+        tallies.pairs[n].begin(scan.pairs[n].row + scan.pairs[n].row_at[head] + block.row0, block.rows);
     for (int n = 0; n < scan.n_tops; n++)
         if (tallies.tops[n].best) tallies.tops[n].begin();
     for (int n = 0; n < scan.n_distances; n++)
         tallies.distances[n].begin(tallies.bins[n], scan.distances[n].ahead + 1 + scan.distances[n].back);
-    for (int n = 0; n < scan.n_pictures; n++)
-        tallies.pixels[n].begin(block.row0, block.rows, stripe_row, scan.pictures[n].height, call.problem.n_q);
+    for (int n = 0; n < scan.n_pictures; n++) {
+        const Picture& wanted = scan.pictures[n];
+        const int64_t row = call.problem.rows.begin + stripe * scan.stripe;  // the stripe's first; does it begin a pixel row?
+        const int64_t first = row * wanted.height / call.problem.n_q, before = (row - 1) * wanted.height / call.problem.n_q;
+        tallies.pixels[n].begin(wanted, block.row0, block.rows, call.problem.n_q,
+                                wanted.value + head * wanted.height * wanted.width, stripe && first == before ? first : -1,
+                                wanted.carried + (head * call.stripes + stripe) * wanted.width);
+    }
     for (int n = 0; n < scan.n_labels; n++)
         for (int64_t at = 0; tallies.shares[n] && at < scan.labels[n].n * lanes; at++) tallies.shares[n][at] = 0;
 }
@@ -132,23 +131,25 @@ void begin_tallies(const ScanCall<A>& call, int64_t head, const Block<A>& block,
 // One block over one tile of keys.
 template <class A, int G>
 __attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, int64_t stripe, Counted<A>& counted,
-                                         const Keys<A>& keys, ScoreSpace<A>& space) {
+                                         const Keys<A>& keys, ScanSpace<A>& space) {
     typedef Work<A> W;
     const Problem& p = call.problem;
     const Scan& scan = call.scan;
     const Block<A>& block = counted.block;
     const Part part = part_of(block, keys.j0, keys.n);
     if (part.a >= part.b) return;
-    const bool hides = weigh<A, G>(p, head, block, counted.shares, part, keys, space);
+    const bool hides = weigh<A, G>(p, head, block, counted.shares, part, keys, space.score);
     constexpr int lanes = G * Lanes<W>::n;
-    W* weight = space.scores;
+    W* weight = space.score.scores;
     for (int n = 0; n < part.a * lanes; n++) weight[n] = 0;
-    for (int n = part.b * lanes; n < keys.n * lanes; n++) weight[n] = 0;
-    const int64_t row = head * p.rows.size() + block.row0 - p.rows.begin, place = head * call.stripes + stripe;
-    const Weighed<W> tile{block.row0, block.rows, part, weight, hides ? space.seen : nullptr, counted.shares.any_nan, row};
+    for (int n = part.b * lanes; n < up_to(keys.n, kRunKeys) * lanes; n++) weight[n] = 0;
+    if (call.sweep.any) sum_runs<W, G>(call.sweep, weight, part, *space.runs);
+    const int64_t row = head * p.rows.size() + block.row0 - p.rows.begin;
+    const W* seen = hides ? space.score.seen : nullptr;
+    const Weighed<W> tile{block.row0, block.rows, part, weight, seen, counted.shares.any_nan, row, *space.runs};
     Tallies<W>& tallies = counted.tallies;
-    if (scan.mass || scan.squares || scan.slope || scan.largest) tallies.rows.template add<G>(tile, scan);
-    if (scan.received) add_columns<W, G>(tile, static_cast<W*>(scan.received) + place * p.n_k);
+    if (scan.mass || call.sweep.more) tallies.rows.template add<G>(tile.runs, call.sweep.more);
+    if (scan.received) add_columns<W, G>(tile, static_cast<W*>(scan.received) + (head * call.stripes + stripe) * p.n_k);
     for (int n = 0; n < scan.n_labels; n++) {
         if (tallies.shares[n])
             add_labels<W, G>(tile, scan.labels[n], keys.n, tallies.shares[n]);
@@ -156,43 +157,50 @@ __attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, 
             add_many_labels<W, G>(tile, scan.labels[n], keys.n);
     }
     for (int n = 0; n < scan.n_pictures; n++) {
-        const Picture& picture = scan.pictures[n];
-        double* value = picture.value + place * picture.rows_of_stripe * picture.width;
-        if (picture.largest)
-            add_picture<W, G, true>(tile, picture, keys.n, tallies.pixels[n], value);
+        if (scan.pictures[n].largest)
+            add_picture<W, G, true>(tile, scan.pictures[n], p.n_k, keys.n, tallies.pixels[n]);
         else
-            add_picture<W, G, false>(tile, picture, keys.n, tallies.pixels[n], value);
+            add_picture<W, G, false>(tile, scan.pictures[n], p.n_k, keys.n, tallies.pixels[n]);
     }
     for (int n = 0; n < scan.n_bands; n++)
         add_band<W, G>(tile, scan.bands[n], scan.bands[n].offset[head], tallies.bands + n * kGroups);
     for (int n = 0; n < scan.n_pairs; n++)
-        add_pairs<W, G>(tile, scan.pairs[n], head, tallies.own + n * kGroups, tallies.pairs + n * kGroups);
+        add_pairs<W, G>(tile, scan.pairs[n], head, tallies.pairs[n]);
     for (int n = 0; n < scan.n_distances; n++)
         add_distances<W, G>(tile, scan.distances[n], scan.distances[n].offset[head], tallies.distances[n]);
     for (int n = 0; n < scan.n_tops; n++) {
         const Top& top = scan.tops[n];
         if (tallies.tops[n].best)
-            add_top<W, G>(tile, tallies.tops[n]);
+            top.n <= kFewSorted ? add_top<W, G, kFewSorted>(tile, tallies.tops[n]) : add_top<W, G, kSorted>(tile, tallies.tops[n]);
         else
             add_long_top<W, G>(tile, top.n, static_cast<W*>(top.weight), top.key);
     }
 }
 
 template <class A>
-void give_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, Tallies<Work<A>>& tallies) {
+void give_tallies(const ScanCall<A>& call, int64_t head, int64_t stripe, const Block<A>& block, bool any_nan,
+                  Tallies<Work<A>>& tallies) {
     typedef Work<A> W;
     constexpr int VL = Lanes<W>::n;
     const Scan& scan = call.scan;
     const int64_t row = head * call.problem.rows.size() + block.row0 - call.problem.rows.begin;
     tallies.rows.give(scan, block.rows, row);
+    for (int n = 0; n < scan.n_pictures; n++) {
+        if (scan.pictures[n].largest)
+            tallies.pixels[n].template give<true>(any_nan);
+        else
+            tallies.pixels[n].template give<false>(false);
+    }
+    for (int n = 0; n < scan.n_tops; n++)
+        if (tallies.tops[n].best) tallies.tops[n].settle_all();
     for (int lane = 0; lane < block.rows; lane++) {
         for (int n = 0; n < scan.n_bands; n++)
             static_cast<W*>(scan.bands[n].mass)[row + lane] = tallies.bands[n * kGroups + lane / VL][lane % VL];
         for (int n = 0; n < scan.n_pairs; n++)
-            static_cast<W*>(scan.pairs[n].mass)[row + lane] = tallies.pairs[n * kGroups + lane / VL][lane % VL];
+            static_cast<W*>(scan.pairs[n].mass)[row + lane] = tallies.pairs[n].mass[lane / VL][lane % VL];
         for (int n = 0; n < scan.n_tops; n++)
             for (int64_t t = 0; tallies.tops[n].best && t < scan.tops[n].n; t++) {
-                const int64_t from = lane * tallies.tops[n].row + t, to = (row + lane) * scan.tops[n].n + t;
+                const int64_t from = t * tallies.tops[n].kLanes + lane, to = (row + lane) * scan.tops[n].n + t;
                 static_cast<W*>(scan.tops[n].weight)[to] = tallies.tops[n].best[from];
                 scan.tops[n].key[to] = tallies.tops[n].key[from];
             }
@@ -230,9 +238,9 @@ bool scan_blocks(const ScanCall<A>& call, int64_t head, int64_t stripe, int coun
             if (b == count - 1 && call.k_direct && j0 + 2 * kScanTile <= last) keys.soon = keys.behind(kScanTile, p.k.width);
             Counted<A>& counted = space.counted[b];
             switch (counted.block.groups) {
-                case 1: scan_tile<A, 1>(call, head, stripe, counted, keys, space.score); break;
-                case 2: scan_tile<A, 2>(call, head, stripe, counted, keys, space.score); break;
-                default: scan_tile<A, 3>(call, head, stripe, counted, keys, space.score);
+                case 1: scan_tile<A, 1>(call, head, stripe, counted, keys, space); break;
+                case 2: scan_tile<A, 2>(call, head, stripe, counted, keys, space); break;
+                default: scan_tile<A, 3>(call, head, stripe, counted, keys, space);
             }
         }
     }
@@ -257,12 +265,20 @@ void scan_task(void* context, int64_t task) {
             Counted<A>& counted = space.counted[b];
             begin_block(p, grid, head, index + b, call.q_width, counted.q, space.rows, counted.block);
             counted.shares.take(p, head, counted.block, call.sums);
-            begin_tallies(call, head, counted.block, begin, counted.tallies);
+            begin_tallies(call, head, stripe, counted.block, counted.tallies);
         }
         if (!scan_blocks(call, head, stripe, count, double(index), double(grid.blocks), space)) return;
         for (int b = 0; b < count; b++)
-            give_tallies(call, head, stripe, space.counted[b].block, space.counted[b].tallies);
+            give_tallies(call, head, stripe, space.counted[b].block, space.counted[b].shares.any_nan, space.counted[b].tallies);
     }
+}
+
+// What the tallies of a scan need of the sweep.
+QKV_INLINE Sweep sweep_of(const Scan& scan) {
+    Sweep sweep{false, scan.squares || scan.slope || scan.largest || scan.n_tops > 0, scan.n_distances > 0};
+    for (int n = 0; n < scan.n_pictures; n++) sweep.more |= scan.pictures[n].largest;
+    sweep.any = sweep.more || sweep.moments || scan.mass || scan.n_pictures > 0;
+    return sweep;
 }
 
 template <class A>
@@ -270,7 +286,7 @@ void scan_in(const Problem& problem, const RowSums& sums, const Scan& wanted, co
     typedef Work<A> W;
     if (problem.n_heads == 0 || problem.rows.size() == 0) return;
     ScanCall<A> call{problem, sums, wanted, up_to(problem.q.width, Lanes<W>::n * kTerms<A>),
-                     reads_directly<A>(problem.k, problem.n_heads), (problem.rows.size() + wanted.stripe - 1) / wanted.stripe};
+                     reads_directly<A>(problem.k, problem.n_heads), (problem.rows.size() + wanted.stripe - 1) / wanted.stripe, sweep_of(wanted)};
     run_tasks(parallel, problem.n_heads * call.stripes, scan_task<A>, &call);
 }
 

@@ -1,79 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scan counts on a tile of weights, [key][lanes]. A tile is summed by itself and then added to what was there before:
-// a sum of thousands of terms, taken one by one, would lose digits. Lanes behind the last query weigh 0.
+// What a scan counts on a tile of weights, [key][lanes], of which the sums of runs are known.
 #pragma once
 
-#include "scan.h"
-#include "weigh.h"
+#include "runs.h"
 
 namespace qkv {
 namespace QKV_ISA {
 namespace {
-
-// A tile of weights, the block's queries and the keys that somebody sees: all that a tally is told.
-template <class W>
-struct Weighed {
-    int64_t row0;  // the block's first query, and how many
-    int rows;
-    const Part& part;
-    const W* weight;
-    const W* seen;  // null where every lane sees every key
-    bool any_nan;   // a row without a softmax is among them
-    int64_t row;    // the place of the first query among the rows of the call
-};
-
-// Numbers of each row: mass, squares, slope, largest.
-template <class W>
-struct RowTally {
-    Vector<W> mass[kGroups], squares[kGroups], slope[kGroups], largest[kGroups];
-
-    void begin() {
-        for (int g = 0; g < kGroups; g++) mass[g] = squares[g] = slope[g] = largest[g] = Vector<W>{};
-    }
-
-    // Always the mass; what else comes by is taken where it is wanted.
-    template <int G>
-    void add(const Weighed<W>& tile, const Scan& scan) {
-        sum<G, false>(tile, mass, [](Vector<W> w) { return w; });
-        if (scan.squares) sum<G, false>(tile, squares, [](Vector<W> w) { return w * w; });
-        if (scan.slope) sum<G, false>(tile, slope, [](Vector<W> w) { return w - w * w; });
-        if (scan.largest) sum<G, true>(tile, largest, [](Vector<W> w) { return w; });
-    }
-
-    void give(const Scan& scan, int rows, int64_t row) const {
-        constexpr int VL = Lanes<W>::n;
-        const auto put = [&](void* to, const Vector<W>* from) {
-            for (int lane = 0; to && lane < rows; lane++)
-                static_cast<W*>(to)[row + lane] = mass[lane / VL][lane % VL] != mass[lane / VL][lane % VL]
-                                                      ? mass[lane / VL][lane % VL]  // a row without a softmax is NaN throughout
-                                                      : from[lane / VL][lane % VL];
-        };
-        put(scan.mass, mass);
-        put(scan.squares, squares);
-        put(scan.slope, slope);
-        put(scan.largest, largest);
-    }
-
-  private:
-    // Sums, or maxima, of something of each weight. Of even and odd keys apart, for each sum waits for the one before.
-    template <int G, bool kLargest, class Of>
-    QKV_INLINE void sum(const Weighed<W>& tile, Vector<W>* into, const Of& of) {
-        constexpr int VL = Lanes<W>::n;
-        const auto join = [](Vector<W> a, Vector<W> b) { return kLargest ? larger(a, b) : a + b; };
-        Vector<W> found[2][G] = {};
-        int j = tile.part.a;
-        for (; j + 1 < tile.part.b; j += 2)
-#pragma GCC unroll 6
-            for (int n = 0; n < 2 * G; n++) {
-                Vector<W>& to = found[n / G][n % G];
-                to = join(to, of(load(tile.weight + (j * G + n) * VL)));
-            }
-        for (int g = 0; g < G; g++) {
-            if (j < tile.part.b) found[0][g] = join(found[0][g], of(load(tile.weight + (j * G + g) * VL)));
-            into[g] = join(into[g], join(found[0][g], found[1][g]));
-        }
-    }
-};
 
 // column[j] += the weight that key j receives from the block
 template <class W, int G>
@@ -96,8 +29,8 @@ void add_columns(const Weighed<W>& tile, W* column) {
     for (; j < tile.part.b; j++) to[j] += sum_of_lanes<W>(sum_of(j));
 }
 
-// Calls flush(label, sums or maxima of each lane) for each label of the tile, its keys in order. Keys that nobody sees weigh 0.
-template <class W, int G, bool kLargest, class Flush>
+// Calls flush(label, sums of each lane) for each label of the tile, its keys in order. Keys that nobody sees weigh 0.
+template <class W, int G, class Flush>
 QKV_INLINE void by_label(const Weighed<W>& tile, const int32_t* label, const uint8_t* order, int n, const Flush& flush) {
     constexpr int VL = Lanes<W>::n;
     label += tile.part.j0;
@@ -109,21 +42,10 @@ QKV_INLINE void by_label(const Weighed<W>& tile, const int32_t* label, const uin
         if (now < 0) continue;
         Vector<W> sum[G];
         for (int g = 0; g < G; g++) sum[g] = Vector<W>{};
-        if (kLargest && tile.any_nan) {  // NaN stays
-            for (int x = at; x < end; x++)
-                for (int g = 0; g < G; g++) {
-                    const Vector<W> w = load(weight + (order[x] * G + g) * VL);
-                    sum[g] = select<W>((sum[g] != sum[g]) | (w != w), sum[g] + w, larger(sum[g], w));
-                }
-        } else {
-            for (int x = at; x < end; x++) {
-                const W* from = weight + order[x] * (G * VL);
+        for (int x = at; x < end; x++) {
+            const W* from = weight + order[x] * (G * VL);
 #pragma GCC unroll 3
-                for (int g = 0; g < G; g++) {
-                    const Vector<W> w = load(from + g * VL);
-                    sum[g] = kLargest ? larger(sum[g], w) : sum[g] + w;
-                }
-            }
+            for (int g = 0; g < G; g++) sum[g] += load(from + g * VL);
         }
         flush(now, sum);
     }
@@ -133,7 +55,7 @@ QKV_INLINE void by_label(const Weighed<W>& tile, const int32_t* label, const uin
 template <class W, int G>
 void add_labels(const Weighed<W>& tile, const Labels& wanted, int n, W* share) {
     constexpr int VL = Lanes<W>::n;
-    by_label<W, G, false>(tile, wanted.label, wanted.order, n, [&](int32_t label, const Vector<W>* sum) {
+    by_label<W, G>(tile, wanted.label, wanted.order, n, [&](int32_t label, const Vector<W>* sum) {
         W* to = share + label * G * VL;
         for (int g = 0; g < G; g++) store(to + g * VL, load(to + g * VL) + sum[g]);
     });
@@ -144,58 +66,8 @@ template <class W, int G>
 void add_many_labels(const Weighed<W>& tile, const Labels& wanted, int n) {
     constexpr int VL = Lanes<W>::n;
     W* share = static_cast<W*>(wanted.share) + tile.row * wanted.n;
-    by_label<W, G, false>(tile, wanted.label, wanted.order, n, [&](int32_t label, const Vector<W>* sum) {
+    by_label<W, G>(tile, wanted.label, wanted.order, n, [&](int32_t label, const Vector<W>* sum) {
         for (int lane = 0; lane < tile.rows; lane++) share[lane * wanted.n + label] += sum[lane / VL][lane % VL];
-    });
-}
-
-// Which lanes of a block fall into which pixel row of its stripe.
-constexpr int kFewPixels = 4;
-
-template <class W>
-struct PixelRows {
-    int n;  // pixel rows of the block, from `first` on
-    int64_t first;
-    Mask<W> lanes[kFewPixels][kGroups];  // where they are few
-    int32_t of[kMaxLanes];
-
-    void begin(int64_t row0, int rows, int64_t stripe_row, int64_t height, int64_t n_q) {
-        const int64_t stripe_first = stripe_row * height / n_q;
-        first = row0 * height / n_q - stripe_first;
-        for (int r = 0; r < kFewPixels; r++)
-            for (int g = 0; g < kGroups; g++) lanes[r][g] = Mask<W>{};
-        n = 0;
-        for (int lane = 0; lane < rows; lane++) {
-            of[lane] = int32_t((row0 + lane) * height / n_q - stripe_first - first);
-            n = of[lane] + 1;
-            if (of[lane] < kFewPixels) lanes[of[lane]][lane / Lanes<W>::n][lane % Lanes<W>::n] = -1;
-        }
-    }
-};
-
-template <bool kLargest>
-QKV_INLINE void join_pixel(double& to, double x) {
-    to = !kLargest ? to + x : x > to || x != x ? x : to;
-}
-
-template <class W, int G, bool kLargest>
-void add_picture(const Weighed<W>& tile, const Picture& wanted, int n, const PixelRows<W>& rows, double* value) {
-    constexpr int VL = Lanes<W>::n;
-    value += rows.first * wanted.width;
-    by_label<W, G, kLargest>(tile, wanted.label, wanted.order, n, [&](int32_t label, const Vector<W>* sum) {
-        if (rows.n > kFewPixels || (kLargest && tile.any_nan)) {
-            for (int lane = 0; lane < tile.rows; lane++)
-                join_pixel<kLargest>(value[rows.of[lane] * wanted.width + label], double(sum[lane / VL][lane % VL]));
-            return;
-        }
-        for (int r = 0; r < rows.n; r++) {
-            Vector<W> whole{};
-            for (int g = 0; g < G; g++) {
-                const Vector<W> own = select<W>(rows.lanes[r][g], sum[g], Vector<W>{});
-                whole = kLargest ? larger(whole, own) : whole + own;
-            }
-            join_pixel<kLargest>(value[r * wanted.width + label], double(kLargest ? largest_lane<W>(whole) : sum_of_lanes<W>(whole)));
-        }
     });
 }
 
@@ -204,12 +76,12 @@ constexpr int64_t kFar = 1 << 30;
 // first, first + 1, …, kept within two bounds, as numbers that lanes hold.
 template <class W>
 QKV_INLINE Mask<W> places(int64_t first, int64_t least, int64_t most) {
-    Mask<W> found;
-    for (int lane = 0; lane < Lanes<W>::n; lane++) {
-        const int64_t at = first + lane;
-        found[lane] = at < least ? least : at > most ? most : at;
-    }
-    return found;
+    constexpr int VL = Lanes<W>::n;
+    Mask<W> lane;
+    for (int i = 0; i < VL; i++) lane[i] = i;
+    const Mask<W> low = Mask<W>{} + Whole<W>(least), high = Mask<W>{} + Whole<W>(most);
+    const Mask<W> at = lane + Whole<W>(first < least - VL ? least - VL : first > most ? most : first);
+    return at < low ? low : at > high ? high : at;
 }
 
 template <class W, int G>
@@ -227,107 +99,151 @@ void add_band(const Weighed<W>& tile, const Band& wanted, int64_t offset, Vector
     }
 }
 
+// The tokens of a block's lanes, and a bit for each that some lane may have: most keys are none of them.
+template <class W>
+struct PairTally {
+    static constexpr int VL = Lanes<W>::n, kBits = 2048;
+    Mask<W> own[kGroups];  // negative: none
+    Vector<W> mass[kGroups];
+    uint64_t some[kBits / 64];
+
+    void begin(const int32_t* row, int rows) {
+        for (uint64_t& bits : some) bits = 0;
+        for (int lane = 0; lane < kGroups * VL; lane++) {
+            const int32_t token = lane < rows ? row[lane] : -1;
+            own[lane / VL][lane % VL] = token;
+            if (token >= 0) some[token / 64 % (kBits / 64)] |= uint64_t(1) << token % 64;
+        }
+        for (int g = 0; g < kGroups; g++) mass[g] = Vector<W>{};
+    }
+    bool may_have(int32_t token) const { return some[uint32_t(token) / 64 % (kBits / 64)] >> (token & 63) & 1; }
+};
+
 template <class W, int G>
-void add_pairs(const Weighed<W>& tile, const Pairs& wanted, int64_t head, const Mask<W>* own, Vector<W>* mass) {
+void add_pairs(const Weighed<W>& tile, const Pairs& wanted, int64_t head, PairTally<W>& tally) {
     constexpr int VL = Lanes<W>::n;
     const int64_t limit = tile.row0 + wanted.offset[head] + wanted.reach - tile.part.j0;  // of lane 0: keys below
     if (limit + tile.rows - 1 <= tile.part.a) return;
-    const bool all_below = limit >= tile.part.b;
     const int32_t* key = wanted.key + wanted.key_at[head] + tile.part.j0;
+    int place[kScanTile], found = 0;
+    for (int j = tile.part.a; j < tile.part.b; j++) {
+        place[found] = j;
+        found += tally.may_have(key[j]);
+    }
     Mask<W> below[G];
     Vector<W> sum[G];
     for (int g = 0; g < G; g++) {
         below[g] = places<W>(limit + g * VL, -1, kScanTile);
         sum[g] = Vector<W>{};
     }
-    for (int j = tile.part.a; j < tile.part.b; j++) {
+    for (int n = 0; n < found; n++) {
+        const int j = place[n];
         const Mask<W> token = Mask<W>{} + key[j];
 #pragma GCC unroll 3
-        for (int g = 0; g < G; g++) {
-            const Mask<W> same = all_below ? own[g] == token : (own[g] == token) & (below[g] > j);
-            sum[g] += select<W>(same, load(tile.weight + (j * G + g) * VL), Vector<W>{});
-        }
+        for (int g = 0; g < G; g++)
+            sum[g] += select<W>((tally.own[g] == token) & (below[g] > j), load(tile.weight + (j * G + g) * VL), Vector<W>{});
     }
-    for (int g = 0; g < G; g++) mass[g] += sum[g];
+    for (int g = 0; g < G; g++) tally.mass[g] += sum[g];
 }
 
-// The largest weights of each lane and their keys, sorted. Equal ones: the lower key first.
-constexpr int kSorted = 16;
+// The largest weights of each lane and their keys, sorted. Equal ones: the lower key first. A weight first waits, one in each
+// lane: all that wait are put into the lists at once, when a lane has another one.
+constexpr int kSorted = 16, kFewSorted = 8;
 
 template <class W>
 struct TopTally {
-    int64_t top, row;  // row: up to whole vectors
-    W* best;           // [lanes][row]; null where the list is long
-    Whole<W>* key;     // [lanes][row]
-    W* least;          // [lanes]: what a weight has to exceed
+    static constexpr int VL = Lanes<W>::n, kLanes = kGroups * VL;
+    int64_t top;
+    W* best;        // [places][kLanes]; null where the list is long
+    Whole<W>* key;  // the same
+    W* least;       // [kLanes]: what a weight has to exceed
+    W* waits;       // [kLanes]: −1 for none
+    Whole<W>* waits_key;
 
-    static int64_t row_of(int64_t top) { return up_to(top, Lanes<W>::n); }
+    int64_t places() const { return top <= kFewSorted ? kFewSorted : kSorted; }
+    void take(Arena& arena) {
+        best = arena.take<W>(places() * kLanes);
+        key = arena.take<Whole<W>>(places() * kLanes);
+        least = arena.take<W>(kLanes);
+        waits = arena.take<W>(kLanes);
+        waits_key = arena.take<Whole<W>>(kLanes);
+    }
     void begin() {
-        for (int64_t at = 0; at < kGroups * Lanes<W>::n * row; at++) best[at] = -1, key[at] = -1;
-        for (int lane = 0; lane < kGroups * Lanes<W>::n; lane++) least[lane] = -1;
+        for (int64_t at = 0; at < places() * kLanes; at++) best[at] = -1, key[at] = -1;
+        for (int lane = 0; lane < kLanes; lane++) least[lane] = waits[lane] = -1, waits_key[lane] = -1;
     }
 
-    // Puts a weight where it belongs; what it displaces moves down, equal or not. Without a branch, for none could be foretold.
-    void insert(int lane, W weight, Whole<W> at) {
-        constexpr int VL = Lanes<W>::n;
-        typedef typename Indices<VL>::type Each;
-        Vector<W> above = all(weight);
-        Mask<W> above_key = Mask<W>{} + at, above_stays = ~Mask<W>{};
-        for (int64_t n = lane * row; n < (lane + 1) * row; n += VL) {
-            const Vector<W> old = load(best + n), moved = behind<Vector<W>>(above, old, Each{});
-            const Mask<W> old_key = load_whole<W>(key + n), moved_key = behind<Mask<W>>(above_key, old_key, Each{});
-            const Mask<W> stays = old >= all(weight), before_stays = behind<Mask<W>>(above_stays, stays, Each{});
-            store(best + n, select<W>(stays, old, select<W>(before_stays, all(weight), moved)));
-            store_whole<W>(key + n, stays ? old_key : before_stays ? Mask<W>{} + at : moved_key);
-            above = old, above_key = old_key, above_stays = stays;
+    // Puts what waits in a vector where it belongs; what it displaces moves down, equal or not. N: of places.
+    template <int N>
+    Vector<W> settle(int g, Vector<W> now, Mask<W> at) {
+        Vector<W> above = now;
+        Mask<W> above_key = at, here = now == now;
+#pragma GCC unroll 16
+        for (int64_t n = g * VL; n < N * kLanes; n += kLanes) {
+            const Vector<W> old = load(best + n);
+            const Mask<W> old_key = load_whole<W>(key + n), stays = old >= now;
+            store(best + n, select<W>(stays, old, select<W>(here, now, above)));
+            store_whole<W>(key + n, stays ? old_key : here ? at : above_key);
+            above = old, above_key = old_key, here = stays;
         }
-        least[lane] = best[lane * row + top - 1];
+        return load(best + (top - 1) * kLanes + g * VL);
     }
-
-  private:
-    // All lanes of x but the last, behind the last one of `above`.
-    template <class V, int... I>
-    QKV_INLINE V behind(V above, V x, Index<I...>) {
-        constexpr int n = sizeof...(I);
-        return __builtin_shufflevector(above, x, (I + n - 1)...);
+    void settle_all() {
+        for (int g = 0; g < kGroups; g++) {
+            const Vector<W> now = load(waits + g * VL);
+            const Mask<W> at = load_whole<W>(waits_key + g * VL);
+            top <= kFewSorted ? settle<kFewSorted>(g, now, at) : settle<kSorted>(g, now, at);
+        }
     }
 };
 
-template <class W, int G>
+// Few vectors of weights have one for a list: they are found first, in the runs that have one, so that little waits for a branch.
+template <class W, int G, int N>
 void add_top(const Weighed<W>& tile, TopTally<W>& tally) {
-    constexpr int VL = Lanes<W>::n, lanes = G * VL;
-    static_assert(lanes <= 64, "a bit for each lane");
-    Vector<W> least[G];
-    for (int g = 0; g < G; g++) least[g] = load(tally.least + g * VL);
-    uint64_t better[kScanTile];
-    int key[kScanTile], found = 0;  // few keys have a weight for a list: they are found first, and nothing waits for a branch
-    for (int j = tile.part.a; j < tile.part.b; j++) {
-        uint64_t bits = 0;
+    constexpr int VL = Lanes<W>::n;
+    int run[kRuns * G], runs = 0, place[kScanTile * G], found = 0;
+    for (int r = tile.first_run(); r < tile.end_of_runs(); r++)
 #pragma GCC unroll 3
         for (int g = 0; g < G; g++) {
-            uint32_t more = bits_above(load(tile.weight + (j * G + g) * VL), least[g]);
-            if (tile.seen) more &= bits_above(load(tile.seen + (j * G + g) * VL), Vector<W>{});
-            bits |= uint64_t(more) << (g * VL);
+            run[runs] = r * kRunKeys * G + g;
+            runs += bits_above(tile.runs.largest[r][g], load(tally.least + g * VL)) != 0;
         }
-        better[found] = bits;
-        key[found] = j;
-        found += bits != 0;
+    const int from = tile.part.a * G, to = tile.part.b * G;
+    for (int n = 0; n < runs; n++) {
+        const Vector<W> least = load(tally.least + run[n] % G * VL);
+#pragma GCC unroll 8
+        for (int c = 0; c < kRunKeys; c++) {
+            const int at = run[n] + c * G;
+            place[found] = at;
+            found += at >= from && at < to && bits_above(load(tile.weight + at * VL), least) != 0;
+        }
     }
-    for (int n = 0; n < found; n++)
-        for (uint64_t bits = better[n]; bits; bits &= bits - 1) {
-            const int lane = __builtin_ctzll(bits);
-            const W weight = tile.weight[key[n] * lanes + lane];
-            if (weight > tally.least[lane]) tally.insert(lane, weight, Whole<W>(tile.part.j0 + key[n]));
+    const Vector<W> none = all(W(-1));
+    for (int n = 0; n < found; n++) {
+        const int j = place[n] / G, g = place[n] % G;
+        const Vector<W> w = load(tile.weight + place[n] * VL);
+        Vector<W> waits = load(tally.waits + g * VL);
+        Mask<W> more = w > load(tally.least + g * VL);
+        if (tile.seen) more &= load(tile.seen + place[n] * VL) > Vector<W>{};
+        if (any(more & (waits > none))) {
+            const Vector<W> least = tally.template settle<N>(g, waits, load_whole<W>(tally.waits_key + g * VL));
+            store(tally.least + g * VL, least);
+            more &= w > least;
+            waits = none;
         }
+        store(tally.waits + g * VL, select<W>(more, w, waits));
+        store_whole<W>(tally.waits_key + g * VL, more ? Mask<W>{} + Whole<W>(tile.part.j0 + j) : load_whole<W>(tally.waits_key + g * VL));
+    }
 }
 
 // The same for longer lists, row by row in the result: (rows, top), each kept sorted.
 template <class W, int G>
 void add_long_top(const Weighed<W>& tile, int64_t top, W* weight, int64_t* key) {
-    constexpr int lanes = G * Lanes<W>::n;
+    constexpr int VL = Lanes<W>::n, lanes = G * VL;
     for (int lane = 0; lane < tile.rows; lane++) {
         W* best = weight + (tile.row + lane) * top;
         int64_t* keys = key + (tile.row + lane) * top;
+        if (!(tile.runs.most[lane / VL][lane % VL] > best[top - 1])) continue;
         for (int j = tile.part.a; j < tile.part.b; j++) {
             const W w = tile.weight[j * lanes + lane];
             if (!(w > best[top - 1]) || (tile.seen && tile.seen[j * lanes + lane] == 0)) continue;

@@ -66,12 +66,13 @@ struct Everything {
     std::vector<int32_t> key, own;
     ByTile labels[2] = {{n_k, [&](int64_t) { return below(few + 1) - 1; }},
                         {n_k, [&](int64_t) { return below(many + 1) - 1; }}};
-    ByTile column{n_k, [&](int64_t j) { return j * width / n_k; }};
+    std::vector<int64_t> edge;
     Twice<W> mass{all}, squares{all}, slope{all}, largest{all}, band{all}, pair{all};
     Twice<W> received{heads * stripes * n_k, 0}, shares[2] = {Twice<W>(all * few, 0), Twice<W>(all * many, 0)};
     Twice<W> best[2] = {Twice<W>(all * tops[0], -1), Twice<W>(all * tops[1], -1)};
     Twice<int64_t> best_key[2] = {Twice<int64_t>(all * tops[0], -1), Twice<int64_t>(all * tops[1], -1)};
-    Twice<double> pictures[2] = {Twice<double>(heads * stripes * pixel_rows() * width, 0), Twice<double>(pictures[0])};
+    Twice<double> pictures[2] = {Twice<double>(heads * height * width, 0), Twice<double>(pictures[0])};
+    Twice<double> carried[2] = {Twice<double>(heads * stripes * width, 0), Twice<double>(carried[0])};
     Twice<double> means[2] = {Twice<double>(all), Twice<double>(all)}, variances[2] = {means[0], means[1]};
     std::vector<Twice<double>> histograms;
 
@@ -91,23 +92,22 @@ struct Everything {
         for (int64_t span = std::max<int64_t>(0, most + p.n_q - 1); span; span /= 2) back++;
         histograms = {Twice<double>(heads * stripes * (ahead + 1 + back), 0),
                       Twice<double>(heads * stripes * (1 + std::max(ahead, back)), 0)};
-        for (auto* each : {&offset, &key_at, &row_at}) each->shrink_to_fit();
+        for (int64_t pixel = 0; pixel <= width; pixel++) edge.push_back((pixel * n_k + width - 1) / width);
+        for (auto* each : {&offset, &key_at, &row_at, &edge}) each->shrink_to_fit();
         for (auto* each : {&key, &own}) each->shrink_to_fit();
     }
 
     int64_t pixel(int64_t row) const { return (p.rows.begin + row) * height / p.n_q; }
-    int64_t pixel_rows() const {
-        int64_t most = 0;
-        for (int64_t row = 0; row < rows; row += stripe)
-            most = std::max(most, pixel(std::min(row + stripe, rows) - 1) - pixel(row) + 1);
-        return most;
+    bool is_carried(int64_t row) const {  // began its pixel row in a stripe before that of the row
+        const int64_t first = row / stripe * stripe;
+        return first && pixel(row) == pixel(first - 1);
     }
 
     void run(const Kernel& kernel, const RowSums& sums, int t) {
         const Labels asked_labels[] = {{labels[0].label.data(), labels[0].order.data(), few, shares[0].at(t)},
                                        {labels[1].label.data(), labels[1].order.data(), many, shares[1].at(t)}};
         const auto picture = [&](bool max) {
-            return Picture{column.label.data(), column.order.data(), height, width, pixel_rows(), max, pictures[max].at(t)};
+            return Picture{edge.data(), height, width, max, pictures[max].at(t), carried[max].at(t)};
         };
         const Picture asked_pictures[] = {picture(false), picture(true)};
         const Band asked_bands[] = {{offset.data(), low, high, band.at(t)}};
@@ -136,17 +136,18 @@ struct Everything {
         for (auto* each : {&mass, &squares, &slope, &largest, &band, &pair, &received, &shares[0], &shares[1], &best[0],
                            &best[1]})
             worst.hold(each->same(), "bits of a scan");
-        for (auto* each : {&pictures[0], &pictures[1], &means[0], &means[1], &variances[0], &variances[1], &histograms[0],
+        for (auto* each : {&pictures[0], &pictures[1], &carried[0], &carried[1], &means[0], &means[1], &variances[0], &variances[1], &histograms[0],
                            &histograms[1]})
             worst.hold(each->same(), "bits of a scan in double");
         for (const auto& each : best_key) worst.hold(each.same(), "bits of keys");
     }
     // What a head has as a whole, and the shares of labels: sums of cells, each found where it belongs.
     void check_sums() {
-        std::vector<double> columns(received.one.size(), 0), share[2], picture[2], bins[2];
+        std::vector<double> columns(received.one.size(), 0), share[2], picture[2], rest[2], bins[2];
         for (int n : {0, 1}) {
             share[n].assign(shares[n].one.size(), 0);
             picture[n].assign(pictures[n].one.size(), 0);
+            rest[n].assign(carried[n].one.size(), 0);
             bins[n].assign(histograms[n].one.size(), 0);
         }
         for (int64_t n = 0; n < all * n_k; n++) {
@@ -157,10 +158,11 @@ struct Everything {
                 const int64_t label = labels[l].label[size_t(j)];
                 if (label >= 0) share[l][size_t(r * (l ? many : few) + label)] += w;
             }
-            const int64_t down = pixel(row) - pixel(row / stripe * stripe);
-            const size_t at = size_t((place * pixel_rows() + down) * width + j * width / n_k);
-            picture[0][at] += w;
-            picture[1][at] = std::fmax(picture[1][at], w);
+            const int64_t across = j * width / n_k;
+            auto& into = is_carried(row) ? rest : picture;
+            const size_t at = size_t((is_carried(row) ? place : h * height + pixel(row)) * width + across);
+            into[0][at] += w;
+            into[1][at] = std::fmax(into[1][at], w);
             const int64_t d = p.rows.begin + row + offset[size_t(h)] - j;
             int64_t power = 0;
             for (int64_t size = std::abs(d); size; size /= 2) power++;
@@ -171,6 +173,7 @@ struct Everything {
         for (int n : {0, 1}) {
             hold(shares[n].one, share[n], "a label");
             hold(pictures[n].one, picture[n], "a pixel");
+            hold(carried[n].one, rest[n], "a pixel of another stripe");
             hold(histograms[n].one, bins[n], "a histogram");
         }
     }

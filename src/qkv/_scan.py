@@ -16,7 +16,7 @@ from qkv._kernel import core
 from qkv._problem import Problem
 from qkv._progress import Work
 from qkv._typing import Array
-from qkv._visible_counts import Counts
+from qkv._visible_counts import Counts, edges
 
 TILE = 48  # keys that the kernel weighs at once: kScanTile of csrc/qkv/scan.h
 BLOCK = 48  # rows that it has in hand at most: stripes are whole blocks
@@ -143,30 +143,22 @@ class Picture(Want):
     width: int
     pool: str
 
-    def _firsts(self, here: Here) -> Array:
-        return here.starts * self.height // here.n_q
-
-    def _height(self, here: Here) -> int:
-        ends = np.minimum(here.starts + here.stripe, here.n_q) - 1
-        return int((ends * self.height // here.n_q - self._firsts(here)).max()) + 1
-
     def bytes_of_stripes(self, here: Here) -> int:
-        return len(here.starts) * self._height(here) * self.width * 8
+        return len(here.starts) * self.width * 8
 
-    def begin(self, here: Here, scan: Any) -> Array:
-        label, order = by_tile(np.arange(here.n_k) * self.width // here.n_k)
-        rows = self._height(here)
-        parts = np.zeros((len(here.heads), len(here.starts), rows, self.width))
-        largest = self.pool == "max"
-        scan.picture(label, order, self.height, self.width, rows, largest, parts)
-        return parts
-
-    def end(self, here: Here, begun: Array) -> Array:
+    def begin(self, here: Here, scan: Any) -> tuple[Array, Array]:
         whole = np.zeros((len(here.heads), self.height, self.width))
+        carried = np.zeros((len(here.heads), len(here.starts), self.width))
+        scan.picture(edges(here.n_k, self.width), self.height, self.width, self.pool == "max", whole, carried)
+        return whole, carried
+
+    def end(self, here: Here, begun: tuple[Array, Array]) -> Array:
+        whole, carried = begun
         join = np.maximum if self.pool == "max" else np.add
-        for stripe, first in enumerate(self._firsts(here)):
-            part = whole[:, first : first + begun.shape[2]]
-            join(part, begun[:, stripe, : part.shape[1]], out=part)
+        pixel, before = ((here.starts - back) * self.height // here.n_q for back in (0, 1))
+        for stripe in np.flatnonzero(pixel == before):  # it begins within a pixel row
+            row = whole[:, pixel[stripe]]
+            join(row, carried[:, stripe], out=row)
         return whole
 
 

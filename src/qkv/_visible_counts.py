@@ -30,8 +30,8 @@ class Counts:
     def _by_spans(self, rows: Array, keys: Array) -> Array:
         batch, n_q = self._problem.shape[:-3], self._problem.shape[-2]
         if self._form.spans is None:
-            one = np.outer(np.diff(rows), np.diff(keys))
-            return np.broadcast_to(one, (len(self._heads), *one.shape)).copy()
+            shape = (len(self._heads), len(rows) - 1, len(keys) - 1)
+            return np.broadcast_to(_one_size(rows)[:, None] * _one_size(keys), shape)
         first, last = (np.broadcast_to(each, (*batch, n_q)).reshape(-1, n_q) for each in self._form.spans)
         entries = self._heads // max(1, self._problem.n_heads)
         by_entry = {entry: _pixels(first[entry], last[entry], rows, keys) for entry in np.unique(entries)}
@@ -57,6 +57,12 @@ class Counts:
 def edges(size: int, pixels: int) -> Array:
     """Where each pixel begins, ⌊i · pixels / size⌋ being the pixel of i, and where the last one ends: (pixels + 1,)."""
     return -(-np.arange(pixels + 1) * size // pixels)
+
+
+def _one_size(edge: Array) -> Array:
+    """The size of each pixel, (pixels,), or of all where they are alike, (1,)."""
+    size = np.diff(edge)
+    return size[:1] if (size == size[0]).all() else size
 
 
 def _starts(edge: Array, span: slice) -> tuple[int, Array]:

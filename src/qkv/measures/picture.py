@@ -1,6 +1,7 @@
 """The map as a picture of bounded size, pooled from the exact weights."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,14 @@ class image(Measure):
 class _Image(Tally):
     def __init__(self, height: int, width: int, pool: str, span: Span) -> None:
         self._height, self._width, self._pool, self._span = height, width, pool, span
-        self._value = np.zeros((span.heads, height, width), np.float64)
-        self._cells = np.zeros((span.heads, height, width), np.int64)
+
+    @cached_property
+    def _value(self) -> Array:
+        return np.zeros((self._span.heads, self._height, self._width), np.float64)
+
+    @cached_property
+    def _cells(self) -> Array:
+        return np.zeros((self._span.heads, self._height, self._width), np.int64)
 
     def weights(self, place: slice, scores: Scores, sums: Rows, weight: Array) -> None:
         rows, row_starts = _pixels(scores.tile.rows, self._height, self._span.n_q)
@@ -73,8 +80,12 @@ class _Image(Tally):
         self._value, self._cells = found
 
     def result(self) -> Array:
-        value = self._value / np.maximum(self._cells, 1) if self._pool == "mean" else self._value
-        return self._span.fold(np.where(self._cells == 0, np.nan, value))
+        value = self._value
+        if self._pool == "mean":
+            with np.errstate(invalid="ignore"):
+                np.divide(value, self._cells, out=value)
+        value[self._cells == 0] = np.nan
+        return self._span.fold(value)
 
 
 def _pixels(span: slice, pixels: int, size: int) -> tuple[slice, Array]:

@@ -47,7 +47,9 @@ class ByToken(RowMeasure):
         return (np.where(picked, weight, 0).sum(axis=-1),)
 
     def coded(self) -> Array:
-        """The ids as 0, 1, …: (…, n_k)."""
+        """Numbers from 0 that are the same where the ids are: (…, n_k)."""
+        if self.ids.size == 0 or (self.ids.min() >= 0 and self.ids.max() <= np.iinfo(np.int32).max):
+            return np.asarray(self.ids)
         return np.unique(self.ids, return_inverse=True)[1].reshape(self.ids.shape)
 
     def picks(self, ids: Array, own: Array, at: Array, tile: Tile) -> Array:
