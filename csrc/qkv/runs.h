@@ -24,7 +24,7 @@ template <class W>
 struct Runs {
     Vector<W> sum[kRuns][kGroups], largest[kRuns][kGroups];
     Vector<W> mass[kGroups], squares[kGroups], most[kGroups];
-    Vector<W> first[kGroups], second[kGroups];  // weight · x and weight · x², x = kScanTile / 2 − the key's place in the tile
+    Vector<W> first[kGroups], second[kGroups];  // weight · x and weight · x², x = kScanTile / 2 − the key's place
 };
 
 // A tile of weights, the block's queries and the keys that somebody sees: all that a tally is told.

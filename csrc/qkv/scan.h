@@ -11,7 +11,9 @@ namespace qkv {
 constexpr int kScanTile = 48;  // keys that are weighed, and summed, at once; _scan.py has the same number
 
 // Weight by label: share (n_heads, rows, n), zeros before. label: (n_k) each key's, 0 <= label < n, or −1 for none. order: the
-// keys of each tile of kScanTile, counted from its first, in the order of their labels: each label is summed at once.
+// keys of each tile of kScanTile, counted from its first, in the order of their labels: each label is summed at once. The last
+// key of each label has kLastOfLabel in it.
+constexpr uint8_t kLastOfLabel = 128;
 struct Labels {
     const int32_t* label;
     const uint8_t* order;

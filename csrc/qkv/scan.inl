@@ -149,6 +149,13 @@ __attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, 
     const Weighed<W> tile{block.row0, block.rows, part, weight, seen, counted.shares.any_nan, row, *space.runs};
     Tallies<W>& tallies = counted.tallies;
     if (scan.mass || call.sweep.more) tallies.rows.template add<G>(tile.runs, call.sweep.more);
+    for (int n = 0; n < scan.n_tops; n++) {
+        const Top& top = scan.tops[n];
+        if (tallies.tops[n].best)
+            top.n <= kFewSorted ? add_top<W, G, kFewSorted>(tile, tallies.tops[n]) : add_top<W, G, kSorted>(tile, tallies.tops[n]);
+        else
+            add_long_top<W, G>(tile, top.n, static_cast<W*>(top.weight), top.key);
+    }
     if (scan.received) add_columns<W, G>(tile, static_cast<W*>(scan.received) + (head * call.stripes + stripe) * p.n_k);
     for (int n = 0; n < scan.n_labels; n++) {
         if (tallies.shares[n])
@@ -168,13 +175,6 @@ __attribute__((noinline)) void scan_tile(const ScanCall<A>& call, int64_t head, 
         add_pairs<W, G>(tile, scan.pairs[n], head, tallies.pairs[n]);
     for (int n = 0; n < scan.n_distances; n++)
         add_distances<W, G>(tile, scan.distances[n], scan.distances[n].offset[head], tallies.distances[n]);
-    for (int n = 0; n < scan.n_tops; n++) {
-        const Top& top = scan.tops[n];
-        if (tallies.tops[n].best)
-            top.n <= kFewSorted ? add_top<W, G, kFewSorted>(tile, tallies.tops[n]) : add_top<W, G, kSorted>(tile, tallies.tops[n]);
-        else
-            add_long_top<W, G>(tile, top.n, static_cast<W*>(top.weight), top.key);
-    }
 }
 
 template <class A>
@@ -286,7 +286,8 @@ void scan_in(const Problem& problem, const RowSums& sums, const Scan& wanted, co
     typedef Work<A> W;
     if (problem.n_heads == 0 || problem.rows.size() == 0) return;
     ScanCall<A> call{problem, sums, wanted, up_to(problem.q.width, Lanes<W>::n * kTerms<A>),
-                     reads_directly<A>(problem.k, problem.n_heads), (problem.rows.size() + wanted.stripe - 1) / wanted.stripe, sweep_of(wanted)};
+                     reads_directly<A>(problem.k, problem.n_heads), (problem.rows.size() + wanted.stripe - 1) / wanted.stripe,
+                     sweep_of(wanted)};
     run_tasks(parallel, problem.n_heads * call.stripes, scan_task<A>, &call);
 }
 

@@ -36,17 +36,16 @@ QKV_INLINE void by_label(const Weighed<W>& tile, const int32_t* label, const uin
     label += tile.part.j0;
     order += tile.part.j0;
     const W* weight = tile.weight;
-    for (int at = 0, end; at < n; at = end) {
-        const int32_t now = label[order[at]];
-        for (end = at + 1; end < n && label[order[end]] == now;) end++;
-        if (now < 0) continue;
-        Vector<W> sum[G];
-        for (int g = 0; g < G; g++) sum[g] = Vector<W>{};
-        for (int x = at; x < end; x++) {
-            const W* from = weight + order[x] * (G * VL);
+    for (int at = 0; at < n;) {
+        const int32_t now = label[order[at] & (kLastOfLabel - 1)];
+        Vector<W> sum[G] = {};
+        for (bool last = false; !last; at++) {
+            const W* from = weight + (order[at] & (kLastOfLabel - 1)) * (G * VL);
+            last = order[at] & kLastOfLabel;
 #pragma GCC unroll 3
             for (int g = 0; g < G; g++) sum[g] += load(from + g * VL);
         }
+        if (now < 0) continue;
         flush(now, sum);
     }
 }
@@ -223,16 +222,17 @@ void add_top(const Weighed<W>& tile, TopTally<W>& tally) {
         const int j = place[n] / G, g = place[n] % G;
         const Vector<W> w = load(tile.weight + place[n] * VL);
         Vector<W> waits = load(tally.waits + g * VL);
+        const Mask<W> waits_key = load_whole<W>(tally.waits_key + g * VL), key = Mask<W>{} + Whole<W>(tile.part.j0 + j);
         Mask<W> more = w > load(tally.least + g * VL);
         if (tile.seen) more &= load(tile.seen + place[n] * VL) > Vector<W>{};
         if (any(more & (waits > none))) {
-            const Vector<W> least = tally.template settle<N>(g, waits, load_whole<W>(tally.waits_key + g * VL));
+            const Vector<W> least = tally.template settle<N>(g, waits, waits_key);
             store(tally.least + g * VL, least);
             more &= w > least;
             waits = none;
         }
         store(tally.waits + g * VL, select<W>(more, w, waits));
-        store_whole<W>(tally.waits_key + g * VL, more ? Mask<W>{} + Whole<W>(tile.part.j0 + j) : load_whole<W>(tally.waits_key + g * VL));
+        store_whole<W>(tally.waits_key + g * VL, more ? key : waits_key);
     }
 }
 

@@ -32,7 +32,8 @@ struct Twice {
 constexpr int kThreads[] = {1, 4};
 Parallel on(int threads) { return {threads, nullptr, nullptr}; }
 
-// A label of each key as a scan takes it: whole tiles, and of each tile its keys in the order of their labels.
+// A label of each key as a scan takes it: whole tiles, and of each tile its keys in the order of their labels, the last of each
+// marked.
 struct ByTile {
     std::vector<int32_t> label;
     std::vector<uint8_t> order;
@@ -45,6 +46,8 @@ struct ByTile {
             std::iota(order.begin() + long(j0), order.begin() + long(j0) + kScanTile, uint8_t(0));
             std::stable_sort(order.begin() + long(j0), order.begin() + long(j0) + kScanTile,
                              [&](uint8_t a, uint8_t b) { return label[j0 + a] < label[j0 + b]; });
+            for (size_t x = j0; x < j0 + kScanTile; x++)
+                if (x + 1 == j0 + kScanTile || label[j0 + order[x]] != label[j0 + order[x + 1]]) order[x] |= kLastOfLabel;
         }
     }
 };

@@ -19,6 +19,7 @@ from qkv._typing import Array
 from qkv._visible_counts import Counts, edges
 
 TILE = 48  # keys that the kernel weighs at once: kScanTile of csrc/qkv/scan.h
+LAST = 128  # marks the last key of a label in a tile: kLastOfLabel there
 BLOCK = 48  # rows that it has in hand at most: stripes are whole blocks
 STRIPES = 32  # of a head, at most
 MEMORY = 1 << 25  # bytes of stripes at once, where more than one head has them
@@ -264,8 +265,10 @@ def by_tile(label: Array) -> tuple[Array, Array]:
     """Labels as the kernel takes them, and of each tile the places of its keys in the order of their labels."""
     padded = np.full(-(-len(label) // TILE) * TILE, np.iinfo(np.int32).max, np.int32)
     padded[: len(label)] = label
-    order = padded.reshape(-1, TILE).argsort(axis=-1, kind="stable").astype(np.uint8)
-    return padded, np.ascontiguousarray(order)
+    tiles = padded.reshape(-1, TILE)
+    order = tiles.argsort(axis=-1, kind="stable")
+    last = np.diff(np.take_along_axis(tiles, order, axis=-1), axis=-1, append=-2) != 0
+    return padded, np.ascontiguousarray(order + LAST * last, np.uint8)
 
 
 def scan(problem: Problem, lead: Array, wants: Sequence[Want]) -> list[Any]:

@@ -49,7 +49,7 @@ class ByToken(RowMeasure):
     def coded(self) -> Array:
         """Numbers from 0 that are the same where the ids are: (…, n_k)."""
         if self.ids.size == 0 or (self.ids.min() >= 0 and self.ids.max() <= np.iinfo(np.int32).max):
-            return np.asarray(self.ids)
+            return np.asarray(self.ids, np.int64)
         return np.unique(self.ids, return_inverse=True)[1].reshape(self.ids.shape)
 
     def picks(self, ids: Array, own: Array, at: Array, tile: Tile) -> Array:
