@@ -8,9 +8,9 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-// Distances d = at(i) − j, or their absolute. Within a tile they are counted from its middle, so that float holds them
-// exactly; tiles are added in double, around the middle of the first of their chunk, and chunks are merged as Chan et al. 1983
-// do. So nothing is lost where a key lies a million places away.
+// Distances d = at(i) − j, or their absolute. Within a tile they are counted from a place near it, so that float holds them
+// exactly, and spread around the tile's own mean; tiles are added in double, around the mean of the first of their chunk, and
+// chunks are merged as Chan et al. 1983 do. So nothing is lost where a key lies a million places away.
 // Sums of a few tiles and of a few chunks round less than those of all tiles; in float, double has digits to spare.
 template <class W>
 constexpr int64_t kChunk = sizeof(W) == 4 ? 1024 : 64;
@@ -19,7 +19,7 @@ template <class W>
 struct DistanceTally {
     double total[kMaxLanes], mean[kMaxLanes], squares[kMaxLanes];  // of the chunks before
     double sum[3][kMaxLanes];   // of this chunk: sums of weight · (d − middle)^power
-    double middle[kMaxLanes];   // of the first tile of the chunk
+    double middle[kMaxLanes];   // where the first tile of the chunk has its mean
     int64_t chunk;
     W* bins;  // [bins][lanes]
 
@@ -109,53 +109,59 @@ void add_bins(const Weighed<W>& tile, const Distances& wanted, int64_t at, W* bi
     }
 }
 
-// Squares around the mean of each lane, mean = first / mass, of distance(g, j).
+// A tile's moments of each lane: how far from where distances are counted its mean is, and squares around that.
+template <class W>
+struct Moments {
+    Vector<W> mean[kGroups], squares[kGroups];
+};
+
+// Squares around the mean of distance(g, j).
 template <class W, int G, class Distance>
-QKV_INLINE void around_mean(const Weighed<W>& tile, const Vector<W>* first, const Distance& distance, Vector<W>* squares) {
+QKV_INLINE void around_mean(const Weighed<W>& tile, const Distance& distance, const Mask<W>* where, Moments<W>& found) {
     constexpr int VL = Lanes<W>::n;
     for (int g = 0; g < G; g++) {
-        const Vector<W> mass = tile.runs.mass[g], mean = select<W>(mass == Vector<W>{}, Vector<W>{}, first[g] / mass);
-        squares[g] = Vector<W>{};
+        Vector<W> squares{};
         for (int j = tile.part.a; j < tile.part.b; j++) {
-            const Vector<W> away = distance(g, j) - mean;
-            squares[g] += load(tile.weight + (j * G + g) * VL) * away * away;
+            const Vector<W> away = distance(g, j) - found.mean[g];
+            squares += load(tile.weight + (j * G + g) * VL) * away * away;
         }
+        found.squares[g] = select<W>(where[g], squares, found.squares[g]);
     }
 }
 
-// Sums of a tile's weight · x and weight · x² for each lane, in double: x is what the distances are counted as.
-template <class W, int lanes>
-struct Moments {
-    alignas(64) W mass[lanes], first[lanes];
-    double second[lanes];
-};
+template <class W>
+QKV_INLINE Vector<W> mean_of(Vector<W> first, Vector<W> mass) {
+    return select<W>(mass == Vector<W>{}, Vector<W>{}, first / mass);
+}
 
-// Where the mean is far from the middle beside how far the weight is spread, squares around the middle would lose the
-// spread: there they are found around the mean. Not where there is so little weight that what is lost is nothing.
+// Of distance(g, j), step by step.
 template <class W, int G, class Distance>
-QKV_INLINE void take_moments(const Weighed<W>& tile, bool exact, const Vector<W>* first, const Vector<W>* second,
-                             const Distance& distance, Moments<W, G * Lanes<W>::n>& found) {
+QKV_INLINE void take_moments(const Weighed<W>& tile, const Distance& distance, Moments<W>& found) {
     constexpr int VL = Lanes<W>::n;
-    alignas(64) W squares[G * VL], narrow[G * VL];
-    Mask<W> some{};
+    Mask<W> every[G];
     for (int g = 0; g < G; g++) {
-        const Vector<W> mass = tile.runs.mass[g], spread = second[g] * mass - first[g] * first[g];
-        const Mask<W> here = (spread < second[g] * mass * all(W(0x1p-5))) & (mass > all(W(0x1p-14)));
-        store(found.mass + g * VL, mass);
-        store(found.first + g * VL, first[g]);
-        store(squares + g * VL, second[g]);
-        store(narrow + g * VL, select<W>(here, all(W(1)), Vector<W>{}));
-        some |= here;
+        Vector<W> first{};
+        for (int j = tile.part.a; j < tile.part.b; j++) first += load(tile.weight + (j * G + g) * VL) * distance(g, j);
+        found.mean[g] = mean_of<W>(first, tile.runs.mass[g]);
+        every[g] = ~Mask<W>{};
     }
-    for (int lane = 0; lane < G * VL; lane++) found.second[lane] = double(squares[lane]);
-    if (!exact && !any(some)) return;
-    Vector<W> around[G];
-    around_mean<W, G>(tile, first, distance, around);
-    for (int lane = 0; lane < G * VL; lane++) {
-        const double mass = double(found.mass[lane]), sum = double(found.first[lane]);
-        if ((exact && mass > 0) || narrow[lane] != 0)
-            found.second[lane] = double(around[lane / VL][lane % VL]) + sum * sum / mass;
+    around_mean<W, G>(tile, distance, every, found);
+}
+
+// From the middle of the tile, out of its sums. Where the mean is far from there beside how far the weight is spread, squares
+// around the middle have lost the spread: there they are summed around the mean. Not where there is so little weight that what
+// is lost is nothing.
+template <class W, int G>
+QKV_INLINE void take_moments(const Weighed<W>& tile, Moments<W>& found) {
+    Mask<W> narrow[G], some{};
+    for (int g = 0; g < G; g++) {
+        const Vector<W> mass = tile.runs.mass[g], second = tile.runs.second[g];
+        found.mean[g] = mean_of<W>(tile.runs.first[g], mass);
+        found.squares[g] = larger(Vector<W>{}, second - tile.runs.first[g] * found.mean[g]);
+        narrow[g] = (found.squares[g] < second * all(W(0x1p-5))) & (mass > all(W(0x1p-14)));
+        some |= narrow[g];
     }
+    if (any(some)) around_mean<W, G>(tile, [](int, int j) { return all(W(kScanTile / 2 - j)); }, narrow, found);
 }
 
 template <class W, int G>
@@ -164,37 +170,36 @@ void add_distances(const Weighed<W>& tile, const Distances& wanted, int64_t offs
     const int64_t at = tile.row0 + offset - tile.part.j0, chunk = tile.part.j0 / kChunk<W>;
     // near the queries, where distances are small or keys lie to both sides, they are counted from each query
     const bool near = at < 3 * kScanTile && at + lanes > -2 * kScanTile;
-    Moments<W, lanes> found;
+    Moments<W> found;
     if (near) {
-        Vector<W> place[G], first[G];
-        const auto distance = [&](int g, int j) {
+        Vector<W> place[G];
+        for (int g = 0; g < G; g++)
+            for (int lane = 0; lane < VL; lane++) place[g][lane] = W(at + g * VL + lane);
+        take_moments<W, G>(tile, [&](int g, int j) {
             const Vector<W> d = place[g] - all(W(j));
             return wanted.absolute ? larger(d, -d) : d;
-        };
-        for (int g = 0; g < G; g++) {
-            for (int lane = 0; lane < VL; lane++) place[g][lane] = W(at + g * VL + lane);
-            first[g] = Vector<W>{};
-            for (int j = tile.part.a; j < tile.part.b; j++) first[g] += load(tile.weight + (j * G + g) * VL) * distance(g, j);
-        }
-        take_moments<W, G>(tile, true, first, first, distance, found);
+        }, found);
     } else {
-        const auto distance = [](int, int j) { return all(W(kScanTile / 2 - j)); };
-        take_moments<W, G>(tile, false, tile.runs.first, tile.runs.second, distance, found);
+        take_moments<W, G>(tile, found);
     }
-    // the distance of lane n: zero + step · n + sign · x
+    alignas(64) W m[lanes], x[lanes], s[lanes];
+    for (int g = 0; g < G; g++) {
+        store(m + g * VL, tile.runs.mass[g]);
+        store(x + g * VL, found.mean[g]);
+        store(s + g * VL, found.squares[g]);
+    }
     const double sign = !near && wanted.absolute && at < 0 ? -1 : 1;
     const double zero = near ? 0 : sign * double(at - kScanTile / 2), step = near ? 0 : sign;
     if (chunk != tally.chunk) {
         tally.merge();
         tally.chunk = chunk;
-        for (int lane = 0; lane < lanes; lane++) tally.middle[lane] = zero + step * lane;
+        for (int lane = 0; lane < lanes; lane++) tally.middle[lane] = sign * double(x[lane]) + zero + step * lane;
     }
     for (int lane = 0; lane < lanes; lane++) {
-        const double away = zero + step * lane - tally.middle[lane];
-        const double mass = double(found.mass[lane]), first = sign * double(found.first[lane]);
-        tally.sum[0][lane] += mass;
-        tally.sum[1][lane] += first + mass * away;
-        tally.sum[2][lane] += found.second[lane] + (2 * first + mass * away) * away;
+        const double away = sign * double(x[lane]) + zero + step * lane - tally.middle[lane], part = double(m[lane]) * away;
+        tally.sum[0][lane] += double(m[lane]);
+        tally.sum[1][lane] += part;
+        tally.sum[2][lane] += double(s[lane]) + part * away;
     }
     add_bins<W, G>(tile, wanted, at, tally.bins);
 }
