@@ -164,9 +164,10 @@ def test_any_number_of_queries_and_keys_is_right(n_q, n_k, compiled):
 @pytest.mark.parametrize("n_k", [95, 96, 97, 192, 200, 300])
 @pytest.mark.parametrize("d_k", [64, 128])
 def test_exponentials_of_a_tile_among_the_products_of_the_next_are_right(d_k, n_k, dtype, compiled):
-    """Widths that models have, over several tiles, in blocks of three vectors and of fewer; values in place and copied."""
+    """Widths that models have, over several tiles, in blocks of three vectors and fewer; values in place or copied."""
     for n_q in (48, 130):
-        q, k, v = (x.astype(BFLOAT16 if dtype == "bfloat16" else dtype) for x in qkv_arrays(n_k, n_q, n_k, d_k=d_k, d_v=24))
+        arrays = qkv_arrays(n_k, n_q, n_k, d_k=d_k, d_v=24)
+        q, k, v = (x.astype(BFLOAT16 if dtype == "bfloat16" else dtype) for x in arrays)
         out = assert_as_the_walk(q, k, v)
         assert bits(assert_as_the_walk(q, k, v[..., ::-1])[..., ::-1]) == bits(out)
         assert_as_the_walk(q, k, v, causal=True)

@@ -169,16 +169,17 @@ struct Truth {
     }
     void add(const Made& made, int64_t h, int64_t i) {
         const double sink = made.problem.sinks ? made.problem.sinks[h] : -INFINITY;
-        double most = sink, total = 0;
+        double most = sink, among_keys = sink - 80, total = 0;
         for (int64_t j = 0; j < n_k; j++) {
             raw.push_back(made.raw(h, i, j));
             score.push_back(made.score(h, i, j));
             most = std::fmax(most, score.back());
+            among_keys = std::fmax(among_keys, score.back());
         }
         const double* own = score.data() + score.size() - size_t(n_k);
         if (sink > -INFINITY) total = std::exp(sink - most);
         for (int64_t j = 0; j < n_k; j++) total += own[j] == -INFINITY ? 0 : std::exp(own[j] - most);
-        peak.push_back(most);
+        peak.push_back(among_keys);
         lse.push_back(total > 0 ? most + std::log(total) : -INFINITY);
         for (int64_t j = 0; j < n_k; j++) weight.push_back(own[j] == -INFINITY ? 0 : std::exp(own[j] - lse.back()));
     }

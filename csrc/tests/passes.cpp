@@ -41,7 +41,8 @@ RowsFound<W> check_rows(const Kernel& kernel, const Made& made, const Truth& tru
         const int64_t key = found.max_key.one[at];
         worst.take(found.lse.one[at], truth.lse[at], std::fabs(truth.lse[at]), "lse");
         worst.take(found.peak.one[at], empty ? 0 : truth.peak[at], empty ? 0 : std::fabs(truth.peak[at]), "peak");
-        worst.take(found.total.one[at], empty ? 0 : std::exp(truth.lse[at] - truth.peak[at]), double(truth.n_k), "total");
+        const double total = empty ? 0 : std::exp(truth.lse[at] - truth.peak[at]);
+        worst.take(found.total.one[at], total, std::fmax(total, double(truth.n_k)), "total");
         worst.take(found.entropy.one[at], entropy, entropy, "entropy");
         worst.take(found.max_score.one[at], most, std::fabs(most), "max_score");
         worst.hold(most == -INFINITY ? key == -1 : key >= 0 && key < truth.n_k && score[key] > -INFINITY, "max_key");
