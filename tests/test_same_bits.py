@@ -56,10 +56,24 @@ def test_a_row_does_not_know_the_other_queries(row, dtype):
         assert bits(A.measure(value)[0][row]) == bits(B.measure(value)[0][row])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(60))
+def test_a_row_does_not_know_which_rows_are_asked_with_it(seed, dtype):
+    """Tiles that a row does not see leave no trace in it: which of them it meets depends on the rows beside it."""
+    rng = np.random.default_rng(seed)
+    n_q, n_k = rng.integers(40, 200, 2)
+    q, k, _ = (2 * x[0, 0] for x in qkv_arrays(seed, int(n_q), int(n_k), heads=1, d_k=16, dtype=dtype))
+    A = qkv.attend(q, k, **({"causal": True} if seed % 2 else {"window": (int(rng.integers(20, 120)), 3)}))
+    whole = A.dense()
+    for a, z in np.sort(rng.integers(0, n_q + 1, (8, 2)), axis=-1):
+        assert bits(A[a:z, :]) == bits(whole[a:z])
+
+
+@pytest.mark.parametrize("d_k", [8, 64])
 @pytest.mark.parametrize("hider", HIDERS)
 @pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 3e38, 0.0])
-def test_what_is_hidden_changes_not_one_bit(hider, garbage):
-    q, k, v = qkv_arrays(35, 131, 1030, batch=2, heads=2)
+def test_what_is_hidden_changes_not_one_bit(hider, garbage, d_k):
+    q, k, v = qkv_arrays(35, 131, 1030, batch=2, heads=2, d_k=d_k)
     arguments, visible = HIDERS[hider]((2, 2, 131, 1030))
     A = qkv.attend(q, k, **arguments)
     spoiled_k, spoiled_v = k.copy(), v.copy()

@@ -142,14 +142,14 @@ struct Stretch {
     int a, b, from, to;
 };
 
-constexpr int kMostKeys = kTile<float>;
+constexpr int kMostKeys = kTile<float>;  // of a tile, in any arithmetic and in a scan
 
 // The part of a tile that the block sees: keys a <= j < b of those from j0 on, and how.
 struct Part {
     int64_t j0;
     int a, b;
     bool hides;         // some lane does not see some of these keys
-    int stretches;  // 0: every vector sees all of it
+    int stretches;      // 0: every vector sees all of it
     Stretch stretch[kMostKeys / kKeysAtOnce];
 };
 

@@ -131,7 +131,7 @@ __attribute__((noinline)) void multiply_tile_over(const Keys<A>& keys, const Blo
     }
     into.sums = old.sums;
     into.odds = old.odds;
-    for (int g = 0; g < G; g++) into_largest[g] = largest[g], into_odd[g] = odd[g];
+    for (int g = 0; g < G; g++) into_largest[g] = largest[g], into_odd[g] = odd[g] != 0;
 }
 
 // The block before, from its weights on.
@@ -186,10 +186,13 @@ void step_on(const Apply<A>& call, int64_t head, Way<A>& way, const Keys<A>& key
              ApplySpace<A>& space, Before<A>& before) {
     if constexpr (sizeof(Work<A>) == 4) {
         const Part part = part_of(way.block, keys.j0, keys.n);
-        const bool over = overlaps<A>(call.problem) && values.v && way.block.groups == kGroups && part.a == 0 &&
-                          part.b == kTile<A> && !part.stretches;
+        const Problem& p = call.problem;
+        const bool hides = part.hides || p.mask.data || p.bias.data || p.by_distance;
+        // what a row does not see is told from its scores: those of bfloat16 are still there beside the weights
+        const bool over = overlaps<A>(p) && values.v && way.block.groups == kGroups && part.a == 0 && part.b == kTile<A> &&
+                          (kTerms<A> > 1 || !hides);
         constexpr int kElements = 64 / kTerms<A>;
-        if (over && call.problem.k.width == 64)
+        if (over && p.k.width == 64)
             return step_over<A, kMoments, kElements>(call, head, way, part, keys, values, space, before);
         if (over) return step_over<A, kMoments, 2 * kElements>(call, head, way, part, keys, values, space, before);
         finish_before<A, kMoments>(call, before, space);

@@ -20,7 +20,7 @@ constexpr int kFarBelow = -2000;  // nats: exp gives 0, and a product with 0 is 
 template <class A>
 struct Softmax {
     typedef Work<A> W;
-    Vector<W> peak[kGroups];     // what scores are taken relative to: within kLazy of the largest score so far
+    Vector<W> peak[kGroups];     // what scores are taken relative to: within kLazy of the largest so far, or the sink in the end
     Vector<W> total[kGroups];    // sum of exp(score − peak)
     Vector<W> lost[kGroups];     // what total has lost to rounding, tile after tile, as Kahan 1965 keeps it
     // total of weights as they are multiplied, where that rounds them. Outputs are divided by it: what rounding does to a
@@ -198,9 +198,11 @@ QKV_INLINE bool raise_peak(Softmax<A>& state, const Vector<Work<A>>* largest, Ve
 template <class A, int G, bool kMoments>
 QKV_INLINE void add_sums(Softmax<A>& state, const Sums<A>& sums) {
     for (int g = 0; g < G; g++) {
+        // a tile that a row does not see leaves its bits alone: which ones a block meets depends on its other rows
+        const Mask<Work<A>> none = sums.total[g] == Vector<Work<A>>{};
         const Vector<Work<A>> more = sums.total[g] - state.lost[g], total = state.total[g] + more;
-        state.lost[g] = (total - state.total[g]) - more;
-        state.total[g] = total;
+        state.lost[g] = select<Work<A>>(none, state.lost[g], (total - state.total[g]) - more);
+        state.total[g] = select<Work<A>>(none, state.total[g], total);
         if (kTerms<A> > 1) state.rounded[g] += sums.rounded[g];
         if (kMoments) state.moment[g] += sums.moment[g];
     }

@@ -71,7 +71,7 @@ struct ApplySpace {
             side = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);
         else
             weights = arena.take<Query<A>>(kTile<A> / kTerms<A> * lanes);
-        const bool copies = kTerms<A> > 1 || !call.v_direct, two = overlaps<A>(call.problem);
+        const bool copies = kTerms<A> > 1 || !call.v_direct, two = call.v && overlaps<A>(call.problem);
         elements[0] = arena.take<Number<A>>(copies ? kTile<A> * call.v_width : 0);
         elements[1] = two ? arena.take<Number<A>>(copies ? kTile<A> * call.v_width : 0) : elements[0];
         if (two) other = arena.take<W>((kTile<A> + kKeysAtOnce) * lanes);

@@ -45,7 +45,8 @@ class Scores:
 class Rows:
     """What the softmax of a row divides by, without its overflow: total · exp(peak).
 
-    peak: the largest score of the row, the sink's among them, 0 for an empty row: (heads, rows, 1)
+    peak: what scores are taken relative to: the largest of the row, or of a sink far above it, less 80 nats where a
+        kernel computed it; 0 for an empty row: (heads, rows, 1)
     total: Σ exp(score − peak); 0 for an empty row: (heads, rows, 1)
     """
 

@@ -43,8 +43,9 @@ def test_nan_in_a_hidden_key_and_value_stays_hidden(poison, dtype):
 # B072, every source of hiding: a poisoned key reaches exactly the rows that may see it
 @pytest.mark.parametrize("source", HIDERS)
 @pytest.mark.parametrize(("n_q", "n_k"), SIZES)
-def test_nan_reaches_only_the_rows_that_may_see_it(n_q, n_k, source):
-    q, k, v = qkv_arrays(73, n_q, n_k, batch=2, d_k=4)
+@pytest.mark.parametrize("d_k", [4, 64])
+def test_nan_reaches_only_the_rows_that_may_see_it(d_k, n_q, n_k, source):
+    q, k, v = qkv_arrays(73, n_q, n_k, batch=2, d_k=d_k)
     arguments, visible = HIDERS[source](map_shape(q, k))
     keys = np.zeros((2, n_k), bool)
     keys[:, [n_k // 2, n_k - 1]] = True

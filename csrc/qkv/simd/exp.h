@@ -61,7 +61,7 @@ struct ExpByTable {
 #endif
 
 // exp of scores less their peak, n vectors of them: step by step side by side, for each step waits for the one before. Where
-// x is large it loses 7e-8 · |x|, as much as x has lost as a difference of rounded scores; near 0, which is where weights
+// x is large it loses up to 7e-8 · |x|, as much as x has lost as a difference of rounded scores; near 0, which is where weights
 // are large, it is within 2 ulp. Exact at 0 and -inf. What becomes of x is what a weight is multiplied with for the moment:
 // finite, and in units of kNearUnit.
 template <int n>
