@@ -34,7 +34,7 @@ CAUSES = [
         "bfloat16",
         "The first product, with the exponentials of another tile between its instructions, takes 15 % longer"
         " than the second. Laying values side by side in pairs, and queries and outputs in order, takes 3 %, what is "
-        "kept of a row from tile to tile 2 %.",
+        "kept of a row from tile to tile 2 %, and rounding the outputs to bfloat16 behind the kernel 1 %.",
     ),
     Cause(
         "Share of the peak",
@@ -95,9 +95,8 @@ CAUSES = [
         "Measures beside",
         "output, entropy",
         "",
-        "Entropy is another product and a comparison for each weight, 2 to 3 % of A @ v; the key of the "
-        "largest score is looked for in each tile that has a larger one than all before, which takes 2 % "
-        "more.",
+        "Entropy takes one more multiply-add for each weight, and the key of the largest score is looked for in each "
+        "tile that has a larger one than all before: together 2 %.",
     ),
     Cause(
         "Measures beside",
