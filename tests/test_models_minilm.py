@@ -1,5 +1,6 @@
 """MiniLM in NumPy against transformers' own, layer by layer and head by head."""
 
+import copy
 import math
 import os
 from importlib.util import find_spec
@@ -39,11 +40,14 @@ def theirs(model):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     torch.set_num_threads(1)
     folder = _files.folder_of(minilm.PACKAGE, minilm.INSTALL) / "model"
-    bert = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    narrow = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    wide = copy.deepcopy(narrow).double()
 
-    def run(ids):
+    def run(ids, exactly=False):
         with torch.no_grad():
-            out = bert(torch.from_numpy(ids)[None], output_attentions=True, output_hidden_states=True)
+            out = (wide if exactly else narrow)(
+                torch.from_numpy(ids)[None], output_attentions=True, output_hidden_states=True
+            )
         hidden, attentions = ([part[0].numpy() for part in parts] for parts in (out.hidden_states, out.attentions))
         return hidden, attentions
 
@@ -57,14 +61,22 @@ def test_every_layer_and_every_map_equals_transformers(model, theirs, text):
     assert labels[-1] == "[SEP]"
     run = model.run(ids)
     hidden, attentions = theirs(ids)
+    exact_hidden, exact_attentions = theirs(ids, exactly=True)
     assert len(run.layers) == model.n_layers == 6
-    np.testing.assert_allclose(run.output, hidden[-1], rtol=0, atol=1e-5)
-    assert run.output.dtype == np.float32
+    assert run.output.dtype == np.float32 and run.output is run.layers[-1].after
     for i, layer in enumerate(run.layers):
-        np.testing.assert_allclose(layer.before, hidden[i], rtol=0, atol=1e-5)
-        np.testing.assert_allclose(layer.after, hidden[i + 1], rtol=0, atol=1e-5)
+        assert_as_exact(layer.before, hidden[i], exact_hidden[i])
+        assert_as_exact(layer.after, hidden[i + 1], exact_hidden[i + 1])
         assert run.maps[i].shape == (model.n_heads, len(ids), len(ids))
-        np.testing.assert_allclose(np.asarray(run.maps[i]), attentions[i], rtol=0, atol=1e-5)
+        assert_as_exact(np.asarray(run.maps[i]), attentions[i], exact_attentions[i])
+
+
+def assert_as_exact(ours, theirs, exact):
+    """Nearly theirs everywhere, and as near to float64: at most twice their root mean square error and an ulp."""
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=5e-5)
+    error, allowed = (np.sqrt(np.mean((x - exact) ** 2)) for x in (ours, theirs))
+    ulp = np.finfo(np.float32).eps * np.abs(exact).max()
+    assert error <= 2 * allowed + ulp, f"error {error:.3g}, theirs {allowed:.3g}"
 
 
 def test_the_tokens_are_those_of_transformers(model):
