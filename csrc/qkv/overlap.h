@@ -140,7 +140,7 @@ QKV_INLINE void end_before(const Apply<A>& call, Before<A>& before, const Sums<A
                            const Ahead& next) {
     add_sums<A, kGroups, kMoments>(before.way->softmax, sums);
     add_values<A, kGroups>(call, before.values, whole_part(0, kTile<A>), kTerms<A> > 1, before.scores, space,
-                     before.rises ? before.keep : nullptr, *before.way, next);
+                           before.rises ? before.keep : nullptr, *before.way, next);
     before.way = nullptr;
 }
 

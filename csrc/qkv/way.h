@@ -9,8 +9,8 @@ namespace qkv {
 namespace QKV_ISA {
 namespace {
 
-constexpr int kBlocks = 8;              // blocks of queries of a task: 384 queries in float32
-constexpr int64_t kScratch = 4 << 20;   // bytes that a thread may take, unless one block of very wide rows needs more
+constexpr int kBlocks = 8;             // blocks of queries of a task: 384 queries in float32
+constexpr int64_t kScratch = 4 << 20;  // bytes that a thread may take, unless one block of very wide rows needs more
 
 template <class A>
 struct Apply {
